@@ -30,11 +30,7 @@ if TYPE_CHECKING:
     from clustersim.studies.compare import compare
     from clustersim.studies.scale import scale
     from clustersim.studies.search import search
-    from clustersim.studies.service_compare import compare_services
-    from clustersim.studies.service_scaling import scale_service
     from clustersim.studies.service_search import search_services
-    from clustersim.studies.service_sweep import sweep_services
-    from clustersim.studies.service_whatif import whatif_service
     from clustersim.studies.size import size
     from clustersim.studies.sweep import sweep
     from clustersim.studies.whatif import whatif
@@ -55,21 +51,17 @@ __all__ = [
     "__version__",
     "collective",
     "compare",
-    "compare_services",
     "replicate",
     "scale",
-    "scale_service",
     "search",
     "search_services",
     "serve",
     "simulate",
     "size",
     "sweep",
-    "sweep_services",
     "train",
     "validate",
     "whatif",
-    "whatif_service",
 ]
 
 _MODULES = {
@@ -77,21 +69,17 @@ _MODULES = {
     "ServeResult": "clustersim.simulation.service.result",
     "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
-    "compare_services": "clustersim.studies.service_compare",
     "replicate": "clustersim.simulation.step.replications",
     "scale": "clustersim.studies.scale",
-    "scale_service": "clustersim.studies.service_scaling",
     "search": "clustersim.studies.search",
     "search_services": "clustersim.studies.service_search",
     "serve": "clustersim.simulation.service.serve",
     "simulate": "clustersim.simulation.step.simulate",
     "size": "clustersim.studies.size",
     "sweep": "clustersim.studies.sweep",
-    "sweep_services": "clustersim.studies.service_sweep",
     "train": "clustersim.simulation.training_run.train",
     "validate": "clustersim.validation.answer",
     "whatif": "clustersim.studies.whatif",
-    "whatif_service": "clustersim.studies.service_whatif",
 }
 """Modules that are slow to import, by the public name that they define."""
 

@@ -241,3 +241,29 @@ def counted(number: float, noun: str) -> str:
     """
     plural = "es" if noun.endswith("ch") else "s"
     return f"{number:,.12g} {noun}{'' if number == 1 else plural}"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time as a person states it.
+
+    >>> format_duration(51.7), format_duration(2400), format_duration(35000), format_duration(2e6)
+    ('51.7 s', '40 min', '9.72 h', '23.1 d')
+    """
+    if seconds < 120:
+        return format_seconds(seconds, 3)
+    unit, symbol = 60.0, "min"
+    if seconds >= 7200:
+        unit, symbol = (86_400.0, "d") if seconds >= 172_800 else (3600.0, "h")
+    return f"{format_number(seconds / unit, 3)} {symbol}"
+
+
+def short_count(value: float) -> str:
+    """Return a large number with a word for its power of ten.
+
+    >>> short_count(450e9), short_count(15.6e12), short_count(3e5)
+    ('450 billion', '15.6 trillion', '300,000')
+    """
+    for power, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if value >= power:
+            return f"{value / power:,.4g} {word}"
+    return f"{value:,.0f}"

@@ -26,21 +26,17 @@ def test_the_public_names_are_listed_in_order():
         "__version__",
         "collective",
         "compare",
-        "compare_services",
         "replicate",
         "scale",
-        "scale_service",
         "search",
         "search_services",
         "serve",
         "simulate",
         "size",
         "sweep",
-        "sweep_services",
         "train",
         "validate",
         "whatif",
-        "whatif_service",
     ]
     for name in clustersim.__all__:
         assert getattr(clustersim, name) is not None

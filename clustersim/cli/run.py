@@ -1,4 +1,8 @@
-"""`clustersim run SCENARIO`: print a summary of one training step, and write its files."""
+"""`clustersim run SCENARIO`: answer a scenario of any kind, and write its files.
+
+A training step is answered here, with its whole run where it has a section `training`; a service as
+`clustersim serve` does.
+"""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -8,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 import clustersim
+from clustersim.cli.destination import destination
 from clustersim.cli.options import (
     AsJson,
     Figures,
@@ -18,7 +23,9 @@ from clustersim.cli.options import (
     figure_formats,
     print_json,
     print_rows,
+    reject_unused,
 )
+from clustersim.cli.serve import report_service
 
 if TYPE_CHECKING:
     from clustersim.render.render_process import RenderProcess
@@ -55,38 +62,47 @@ def run(
     json_output: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Simulate one training step: step time, its components, memory."""
+    """Simulate a scenario of any kind: a training step, with its whole run, or a service."""
     changes = [*(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
     formats = figure_formats(figures)
-    if json_output and out is None:
-        from clustersim.scenario.load import load
-
-        print_json(_simulated(load(scenario, changes), replications).answer)
-        return
     # The process of the figures starts before the slow imports, which it does not wait for.
     with _figure_process() if formats else nullcontext() as process:
+        from clustersim.scenario.load import LoadedService, load_any
+
+        loaded = load_any(scenario, changes)
+        if isinstance(loaded, LoadedService):
+            unused = {"--schedule": schedule, "--replications": replications}
+            reject_unused(unused, "a serving scenario")
+            place = destination(loaded.name, out, figures, as_json=json_output, force=force)
+            report_service(loaded, (), place, command_line("run", [scenario], set=changes))
+            return
+        if json_output and out is None:
+            print_json(_simulated(loaded, replications).answer)
+            return
         from clustersim.render.folder import check_free
         from clustersim.reports.step import files
         from clustersim.reports.step.text import file_row, rows
-        from clustersim.scenario.load import load
 
-        loaded = load(scenario, changes)
-        place = out or Path("runs") / loaded.name
-        check_free(place, force=force)
+        folder = out or Path("runs") / loaded.name
+        check_free(folder, force=force)
         result = _simulated(loaded, replications)
         if not json_output:
             print_rows(result.scenario.title, rows(result))
         command = command_line("run", [scenario], set=changes, replications=replications)
-        files.write(result, loaded, place, process, command=command, formats=formats, force=force)
+        files.write(result, loaded, folder, process, command=command, formats=formats, force=force)
     if json_output:
         print_json(result.answer)
     else:
-        print_rows(None, [file_row(place, formats)])
+        print_rows(None, [file_row(folder, formats)])
 
 
 def _simulated(loaded: "Loaded", count: int | None) -> "Result":
     """Return the result of a scenario; with replications, which all cores compute, if requested."""
     result = clustersim.simulate(loaded, advise=True)
+    if loaded.scenario.training is not None:
+        from clustersim.simulation.training_run.train import run_measures
+
+        result = replace(result, training=run_measures(loaded))
     if count is None:
         return result
     from clustersim.runs.executors import workers

@@ -23,7 +23,7 @@ from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer
 from clustersim.studies.scale import ScalingAnswer
 from clustersim.studies.search import SearchAnswer
-from clustersim.studies.service_sweep import ServiceSweep
+from clustersim.studies.service_search import ServiceSearch
 from clustersim.studies.size import SizeAnswer
 from clustersim.studies.study.answer import StoredRuns, StoredStudies
 from clustersim.studies.sweep import SweepAnswer
@@ -31,13 +31,13 @@ from clustersim.studies.whatif import WhatIfAnswer
 from clustersim.validation.answer import Validation
 
 ANSWERS: Final[Mapping[str, Any]] = {
-    "run": RunAnswer,
+    "run": RunAnswer | ServeAnswer,
     "serve": ServeAnswer,
     "scale": ScalingAnswer,
     "compare": CompareAnswer,
     "whatif": WhatIfAnswer,
-    "sweep": SweepAnswer | ServiceSweep,
-    "search": SearchAnswer,
+    "sweep": SweepAnswer,
+    "search": SearchAnswer | ServiceSearch,
     "size": SizeAnswer,
     "train": TrainAnswer,
     "study": StoredStudies | StoredRuns,

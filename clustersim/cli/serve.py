@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import clustersim
-from clustersim.cli.destination import destination
+from clustersim.cli.destination import Destination, destination
 from clustersim.cli.options import (
     AsJson,
     Figures,
@@ -46,17 +46,30 @@ def serve(
 ) -> None:
     """Simulate the requests of a service: latency, throughput, goodput."""
     from clustersim.scenario.load import load_service
-    from clustersim.simulation.service.serve import usual_loads
 
     loaded = load_service(scenario, settings or ())
     sizes = _sizes(loads)
     place = destination(loaded.name, out, figures, as_json=as_json, force=force)
+    command = command_line("serve", [scenario], set=settings, loads=loads)
+    report_service(loaded, sizes, place, command)
+
+
+def report_service(
+    loaded: "LoadedService", sizes: tuple[float, ...], place: Destination, command: str
+) -> None:
+    """Simulate a service, write its files and print its answer.
+
+    Parameters
+    ----------
+    sizes : loads of the curve; in files up to that of the scenario if there are none
+    """
+    from clustersim.simulation.service.serve import usual_loads
+
     if place.folder is not None:
         sizes = sizes or usual_loads(loaded)
     result = clustersim.serve(loaded, loads=sizes)
-    command = command_line("serve", [scenario], set=settings, loads=loads)
     written = place.write(result.answer, partial(_files, result, loaded, command))
-    if as_json:
+    if place.as_json:
         print_json(result.answer)
     else:
         _show(result, written)

@@ -33,7 +33,6 @@ from clustersim.runs.variants import (
     FAILED,
     INVALID,
     MEMORY_ONLY,
-    SERVED,
     MemoryEstimate,
     Run,
     Variant,
@@ -168,7 +167,7 @@ class Store:
     @_reporting_file
     def put(self, run: Run) -> None:
         """Store a run unless there is one; a replay replaces an estimate of memory alone."""
-        content = run.answer or run.service or run.estimate
+        content = run.answer or run.estimate
         answer = None if content is None else json.dumps(to_json(content), allow_nan=False)
         row = (run.key, run.verdict, run.why, answer, _now())
         with self._transaction():
@@ -312,9 +311,11 @@ def _run(key: str, verdict: Verdict, why: str | None, text: str | None) -> Run:
     data = None if text is None else json.loads(text)
     if verdict == MEMORY_ONLY:
         return Run(key, verdict, why, estimate=from_json(MemoryEstimate, data))
-    if verdict == SERVED:
-        return Run(key, verdict, why, service=from_json(ServeAnswer, data))
-    return Run(key, verdict, why, None if data is None else from_json(RunAnswer, data))
+    if data is None:
+        return Run(key, verdict, why)
+    if "ttft_s" in data:
+        return Run(key, verdict, why, from_json(ServeAnswer, data))
+    return Run(key, verdict, why, from_json(RunAnswer, data))
 
 
 def _readable(row: tuple[str, Verdict, str | None, str | None]) -> Run | None:

@@ -15,7 +15,7 @@ from clustersim.catalog.text_files import check_regular
 from clustersim.errors import ScenarioError
 
 APPLICATION: Final = 0x636C7374  # "clst", the application id in the header of the file
-VERSION: Final = 3
+VERSION: Final = 4
 """Version of the tables below; files of older versions are converted, newer ones rejected."""
 
 TIMEOUT: Final = 60.0
@@ -70,7 +70,12 @@ _FROM_VERSION_2: Final = f"""
 PRAGMA user_version = 3;
 """
 
-_CONVERSIONS: Final = {1: _FROM_VERSION_1, 2: _FROM_VERSION_2}
+_FROM_VERSION_3: Final = """
+UPDATE runs SET verdict = 'ran' WHERE verdict = 'served';
+PRAGMA user_version = 4;
+"""
+
+_CONVERSIONS: Final = {1: _FROM_VERSION_1, 2: _FROM_VERSION_2, 3: _FROM_VERSION_3}
 """Statements that make a file of the next version, by version."""
 
 

@@ -26,18 +26,21 @@ from clustersim.scenario.load import (
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.service.serve import serve
-from clustersim.simulation.step.answer import RunAnswer, RunMeasures
+from clustersim.simulation.step.answer import RunAnswer
+from clustersim.simulation.step.job_price import usd_per_hour
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
-from clustersim.simulation.training_run.train import train
+from clustersim.simulation.training_run.train import run_measures
 
 Answer = TypeVar("Answer")
 
 Value = str | int | float | bool
-Verdict = Literal["ran", "served", "memory_only", "invalid", "failed"]
+Verdict = Literal["ran", "memory_only", "invalid", "failed"]
+
+ScenarioAnswer = RunAnswer | ServeAnswer
+"""What a scenario is answered with, by its kind."""
 
 RAN: Final = "ran"
-SERVED: Final = "served"
 MEMORY_ONLY: Final = "memory_only"
 INVALID: Final = "invalid"
 FAILED: Final = "failed"
@@ -108,12 +111,10 @@ class Run:
     Attributes
     ----------
     key : cache key of the scenario; None if it could not be loaded
-    verdict : ``ran``; ``served``, a service was simulated; ``memory_only``, does not fit and was
-        not replayed; ``invalid``, the layout or a value is not allowed; or ``failed``, a fault of
-        clustersim
+    verdict : ``ran``; ``memory_only``, does not fit and was not replayed; ``invalid``, the layout
+        or a value is not allowed; or ``failed``, a fault of clustersim
     why : reason in one line, unless it ran
     answer : what ``clustersim run --json`` prints; None unless it ran
-    service : what ``clustersim serve --json`` prints; None unless a service was simulated
     estimate : memory and devices; None unless memory only
     fresh : whether it was computed now, and not found in a run cache
     """
@@ -121,18 +122,25 @@ class Run:
     key: str | None
     verdict: Verdict
     why: str | None = None
-    answer: RunAnswer | None = None
-    service: ServeAnswer | None = None
+    answer: ScenarioAnswer | None = None
     estimate: MemoryEstimate | None = None
     fresh: bool = field(default=False, compare=False)
 
     @property
     def fits(self) -> bool:
         """Whether it ran, and its predicted peak is within the memory."""
-        if self.service is not None:
-            return self.service.memory.fits
         memory = None if self.answer is None else self.answer.memory
         return memory is not None and memory.fits and not memory.tight
+
+    @property
+    def step(self) -> RunAnswer | None:
+        """The answer of a training step; None unless one ran."""
+        return self.answer if isinstance(self.answer, RunAnswer) else None
+
+    @property
+    def service(self) -> ServeAnswer | None:
+        """The answer of a service; None unless one ran."""
+        return self.answer if isinstance(self.answer, ServeAnswer) else None
 
 
 @garbage_collection_off()  # until the result, of which only the answer is kept, is freed
@@ -154,36 +162,15 @@ def run_variant(variant: Variant, key: str | None, files: ScenarioFiles | None =
 def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -> Run:
     loaded = variant.load_any(files)
     if isinstance(loaded, LoadedService):
-        return Run(key, SERVED, service=_copied(serve(loaded).answer), fresh=True)
+        return Run(key, RAN, answer=_copied(serve(loaded).answer), fresh=True)
     result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
     if isinstance(result, Result):
-        answer = replace(result.answer, training=_training(loaded))
+        training = None if loaded.scenario.training is None else run_measures(loaded)
+        price = usd_per_hour(loaded.scenario)
+        answer = replace(result.answer, training=training, usd_per_hour=price)
         return Run(key, RAN, answer=_copied(answer), fresh=True)
     estimate = MemoryEstimate(result.answer, loaded.scenario.devices)
     return Run(key, MEMORY_ONLY, result.reason, estimate=_copied(estimate), fresh=True)
-
-
-def _training(loaded: Loaded) -> RunMeasures | None:
-    """Return the numbers of the whole run of a scenario; None for a step alone."""
-    if loaded.scenario.training is None:
-        return None
-    whole = train(loaded)
-    if whole.days is None:
-        raise PlanError(
-            "training: no save survives until the next failure, so that the run does not end"
-        )
-    return RunMeasures(
-        days=whole.days,
-        goodput=whole.goodput,
-        energy_kwh=whole.energy_kwh,
-        cost=whole.cost,
-        co2e_kg=whole.co2e_kg,
-        unavailable=whole.unavailable,
-        tokens=whole.tokens,
-        interruptions=whole.interruptions,
-        accounting=whole.accounting,
-        checkpoint=whole.checkpoint,
-    )
 
 
 def _copied(answer: Answer) -> Answer:
@@ -194,11 +181,9 @@ def _copied(answer: Answer) -> Answer:
 def renamed(run: Run, variant: Variant) -> Run:
     """Return a run with the name of its scenario: another file may have been run for it."""
     name = name_of(variant.scenario)
-    if run.service is not None and run.service.name != name:
-        return replace(run, service=replace(run.service, name=name))
-    if run.answer is not None and run.answer.name != name:
-        return replace(run, answer=replace(run.answer, name=name))
-    return run
+    if run.answer is None or run.answer.name == name:
+        return run
+    return replace(run, answer=replace(run.answer, name=name))
 
 
 def in_a_line(problem: Exception) -> str:

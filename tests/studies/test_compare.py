@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clustersim.metrics.difference import difference, largest_changes
+from clustersim.studies.compare.charts import waterfalls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
@@ -17,7 +19,6 @@ from clustersim.answers import from_json, to_json
 from clustersim.cli import main
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.metrics.attribution import slowest_stage
-from clustersim.metrics.difference import difference, largest_changes
 from clustersim.render.charts import Axis, Step, Waterfall
 from clustersim.render.charts.bars import steps_of
 from clustersim.render.matplotlib import write_figure
@@ -26,7 +27,6 @@ from clustersim.runs.arguments import check, settings_in, variant_of
 from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.compare import Comparison, compare_runs
-from clustersim.studies.compare.charts import waterfalls
 from clustersim.studies.compare.compared import names_of
 from clustersim.studies.compare.inputs import Input, changed_inputs, changed_values
 

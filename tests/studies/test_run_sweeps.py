@@ -4,11 +4,11 @@ import re
 from functools import lru_cache
 
 import pytest
+from clustersim.studies.compare.charts import run_waterfall
 
 from clustersim.errors import ScenarioError
 from clustersim.render.page.page import render
 from clustersim.studies.compare import compare
-from clustersim.studies.compare.charts import run_waterfall
 from clustersim.studies.compare.files import files_of
 from clustersim.studies.compare.text import result_rows
 from clustersim.studies.compare.text import rows as compare_rows

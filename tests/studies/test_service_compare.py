@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from clustersim.studies.service_compare.text import result_table
 
 import clustersim
 from clustersim.cli import main
 from clustersim.errors import ScenarioError
-from clustersim.studies.service_compare.text import result_table
 
 NAME = "llama3-70b-h100-serving"
 SMALL = ["load.concurrency=8", "load.requests=16"]

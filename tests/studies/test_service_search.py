@@ -1,11 +1,11 @@
 """Search of services: bounds that no replay exceeds, and the answer of exhaustive search."""
 
 import pytest
+from clustersim.simulation.service.measures import SERVICE_MEASURES, service_measures
 
 import clustersim
 from clustersim.cli import main
 from clustersim.scenario.load import load_service
-from clustersim.simulation.service.measures import SERVICE_MEASURES, service_measures
 from clustersim.studies.service_search.bounded_layouts import bounded_layouts
 from clustersim.studies.service_search.charts import bound_chart, speed_chart
 

@@ -3,14 +3,14 @@
 import json
 
 import pytest
+from clustersim.simulation.service.measures import RATE, SPEED, service_front
+from clustersim.studies.service_sweep.charts import services_chart
 
 import clustersim
 from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.runs.cache_key import key_of
 from clustersim.scenario.load import load_service
-from clustersim.simulation.service.measures import RATE, SPEED, service_front
-from clustersim.studies.service_sweep.charts import services_chart
 from clustersim.studies.study.answer import stored_runs
 from clustersim.studies.study.text import runs_table
 

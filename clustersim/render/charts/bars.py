@@ -8,12 +8,12 @@
 Every bar but the two totals begins where the one above ends, so a gap would be a part left out.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from clustersim.render.charts.picture import Axis, Cell, Entry, Picture
-from clustersim.render.tables import kind_of, percent, words
+from clustersim.render.tables import percent
 
 
 class Bar(NamedTuple):
@@ -51,9 +51,6 @@ class Bars(Picture):
 
 NEGLIGIBLE: Final = 0.002
 """Share of the larger total; smaller changes are one bar, the last."""
-
-MAXIMUM: Final = 12
-"""Components that have a bar of their own."""
 
 
 class Step(NamedTuple):
@@ -173,28 +170,6 @@ class Waterfall(Picture):
         for step, level in zip(self.steps, self.levels()[1:], strict=True):
             yield [step.label, step.kind, step.change, level, unit]
         yield [self.last, "total", None, self.end, unit]
-
-
-def steps_of(parts: Mapping[str, float], size: float) -> tuple[Step, ...]:
-    """Return components as steps: kind by kind, in a kind the largest first; small ones are last.
-
-    Parameters
-    ----------
-    parts : what each component adds
-    size : the larger total, which sets what is small
-    """
-    ordered = sorted(parts, key=lambda part: -abs(parts[part]))
-    own = [part for part in ordered[:MAXIMUM] if abs(parts[part]) >= NEGLIGIBLE * size]
-    own = own or [part for part in ordered[:3] if parts[part]]
-    kinds: dict[str, float] = {}
-    for part in own:
-        kinds[kind_of(part)] = kinds.get(kind_of(part), 0.0) + abs(parts[part])
-    own.sort(key=lambda part: (-kinds[kind_of(part)], kind_of(part), -abs(parts[part])))
-    steps = [Step(words(part), kind_of(part), parts[part]) for part in own]
-    rest = [parts[part] for part in parts if part not in own]
-    if any(abs(change) > 1e-9 * size for change in rest):
-        steps.append(Step("all other parts", "other", sum(rest)))
-    return tuple(steps)
 
 
 def time_unit(seconds: float) -> tuple[float, str]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from clustersim.render.charts import Axis, BlockKind, Lines, Series, Step, Timeline, Waterfall
 from clustersim.render.charts.lines import reference
-from clustersim.render.service_words import WAITING, part_kind, part_name
 from clustersim.render.tables import percent
+from clustersim.reports.measures import LEGENDS, part_kind, part_name
 from clustersim.simulation.service.answer import LoadPoint
 from clustersim.units import format_number, format_seconds
 
@@ -121,7 +121,7 @@ def token_chart(result: "ServeResult") -> Waterfall:
         first="",
         last=f"time of {what}",
         start=0.0,
-        kinds=WAITING,
+        kinds=LEGENDS["token"],
         steps=tuple(Step(part_name(name), part_kind(name), seconds) for name, seconds in parts),
     ).in_unit()
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from clustersim.render.service_words import layout_text, part_name
 from clustersim.render.tables import Row, percent
+from clustersim.reports.measures import part_name
 from clustersim.units import (
     GIB,
     counted,
@@ -16,7 +16,7 @@ from clustersim.units import (
 
 if TYPE_CHECKING:
     from clustersim.scenario.load_file import Lengths, LoadFile
-    from clustersim.scenario.serving import ServingScenario
+    from clustersim.scenario.serving import ReplicaFile, ServingScenario
     from clustersim.simulation.service.answer import Goodput, LoadPoint, ServedCheck, Statistics
     from clustersim.simulation.service.result import ServeResult
 
@@ -317,3 +317,13 @@ def curve_table(curve: "Sequence[LoadPoint]") -> list[list[str]]:
             ]
         )
     return table
+
+
+def layout_text(plan: "ReplicaFile") -> str:
+    """Return a layout: ``'2 replicas of tensor 4 x pipeline 2'``."""
+    degrees = [f"tensor {plan.tensor}"]
+    for name in ("pipeline", "context", "attention_data"):
+        degree = getattr(plan, name)
+        degrees += [f"{name.replace('_', ' ')} {degree}"] if degree > 1 else []
+    expert = f", expert {plan.expert}" if plan.expert > 1 else ""
+    return f"{counted(plan.replicas, 'replica')} of {' x '.join(degrees)}{expert}"

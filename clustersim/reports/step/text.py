@@ -13,6 +13,7 @@ from clustersim.render.tables import (
     words,
 )
 from clustersim.render.words import UNMASKED, metric_name, metric_value
+from clustersim.reports.measures import summary
 from clustersim.topology.clock_spread import slowest_clock
 from clustersim.units import (
     GIB,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         DisturbanceAnswer,
         PublishedCheck,
         Replications,
+        RunMeasures,
     )
     from clustersim.simulation.step.result import Result
 
@@ -59,6 +61,7 @@ def rows(result: "Result") -> list[Row]:
     within = result.memory.within
     return [
         *([] if within else verdict),
+        *([] if result.training is None else [Row("run", _whole_run(result.training))]),
         *_setting(result),
         *_speed(result),
         Row("time", _components(result)),
@@ -73,6 +76,12 @@ def rows(result: "Result") -> list[Row]:
         *(Row("published", _published(check)) for check in result.published),
         Row("assumed", _assumed(result)),
     ]
+
+
+def _whole_run(run: "RunMeasures") -> str:
+    """Return days, goodput, energy and price of the whole run."""
+    text = summary(("training run",), run.measures(), "days")
+    return f"{text} (clustersim train: failures, checkpoints, bill)"
 
 
 def answer(result: "Result") -> list[str]:

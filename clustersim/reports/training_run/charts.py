@@ -8,8 +8,8 @@ import numpy as np
 from clustersim.render.charts import Axis, Bar, Bars, Layer, Lines, Series, StackedBars
 from clustersim.render.charts.lines import reference
 from clustersim.render.charts.picture import Picture
-from clustersim.render.run_words import ACCOUNT_COLOURS, format_duration
 from clustersim.render.tables import percent
+from clustersim.reports.measures import part_kind
 from clustersim.reports.training_run.text import account_shares
 from clustersim.simulation.training_run.answer import (
     CurvePoint,
@@ -17,7 +17,7 @@ from clustersim.simulation.training_run.answer import (
     PowerLevels,
     TrainAnswer,
 )
-from clustersim.units import format_number, format_watts
+from clustersim.units import format_duration, format_number, format_watts
 
 MAX_DAYS: Final = 366
 """Days of a calendar that are drawn one by one."""
@@ -59,7 +59,7 @@ def accounting_chart(answer: TrainAnswer) -> Bars:
                 name,
                 100 * share,
                 percent(share),
-                ACCOUNT_COLOURS[name],
+                part_kind(name),
                 f"{name}: {format_duration(share * elapsed)}",
             )
             for name, share in shares
@@ -81,7 +81,7 @@ def calendar_chart(answer: TrainAnswer) -> StackedBars:
         contents="hours of each part by day",
         x=Axis("day of the run, from 0"),
         measure=Axis("time", "h", zero=True),
-        layers=tuple(Layer(names[i], ACCOUNT_COLOURS[names[i]], hours[:, i]) for i in used),
+        layers=tuple(Layer(names[i], part_kind(names[i]), hours[:, i]) for i in used),
     )
 
 

@@ -6,12 +6,11 @@ from typing import Final
 from clustersim.render.charts.picture import Column, Table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
-from clustersim.render.run_words import format_duration
 from clustersim.render.tables import percent
 from clustersim.reports.training_run.charts import charts_of
 from clustersim.reports.training_run.text import METRICS, rows, run_metric_text
 from clustersim.simulation.training_run.answer import EnergyAndPrice, TrainAnswer
-from clustersim.units import format_number
+from clustersim.units import format_duration, format_number
 
 
 def page(answer: TrainAnswer, command: str = "") -> Page:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-from clustersim.render.run_words import format_duration, short_count
 from clustersim.render.tables import Row, percent
 from clustersim.simulation.training_run.answer import (
     CheckpointAnswer,
@@ -11,7 +10,15 @@ from clustersim.simulation.training_run.answer import (
     StageAnswer,
     TrainAnswer,
 )
-from clustersim.units import counted, format_bandwidth, format_bytes, format_number, format_seconds
+from clustersim.units import (
+    counted,
+    format_bandwidth,
+    format_bytes,
+    format_duration,
+    format_number,
+    format_seconds,
+    short_count,
+)
 
 NAMED: Final = 3
 """Causes of failures, and parts of the run, that a line names."""

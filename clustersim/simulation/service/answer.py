@@ -6,6 +6,8 @@ Keys are added, never changed.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from clustersim.simulation.measures import Account, Kind
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -95,6 +97,11 @@ class ServeMemory:
     capacity_bytes: float
     largest_batch: int
     longest_request: int
+
+    @property
+    def tight(self) -> bool:
+        """Whether only the error of predictions decides: an engine takes no more than it may."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -337,3 +344,58 @@ class ServeAnswer:
     assumed: Mapping[str, str]
     wall_s: float
     curve: tuple[LoadPoint, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Kinds of its measures."""
+        return ("service",)
+
+    def measures(self) -> dict[str, float]:
+        """Return its measures: times are means [s]; none where it does not fit."""
+        if self.ttft_s is None or self.latency_s is None:
+            return {}
+        energy, cost = self.energy, self.cost
+        rate = self.requests_per_s
+        numbers = {
+            "tokens_per_s_per_device": self.output_tokens_per_s_per_device,
+            "tokens_per_s": self.output_tokens_per_s,
+            "total_tokens_per_s": self.total_tokens_per_s,
+            "total_tokens_per_s_per_device": self.total_tokens_per_s_per_device,
+            "tokens_per_s_per_user": self.tokens_per_s_per_user,
+            "requests_per_s": rate,
+            "goodput": rate if self.goodput is None else self.goodput.requests_per_s,
+            "output_tokens_per_joule": None if energy is None else energy.output_tokens_per_joule,
+            "output_tokens_per_usd": None if cost is None else cost.output_tokens_per_usd,
+            "ttft": self.ttft_s.mean,
+            "tpot": None if self.tpot_s is None else self.tpot_s.mean,
+            "latency": self.latency_s.mean,
+            "devices": float(self.counts.devices),
+        }
+        return {name: value for name, value in numbers.items() if value is not None}
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return the mean time per token and the mean time to the first one, where they ran."""
+        of_token = {} if self.tpot_s is None else self.attribution
+        sums = (
+            Account("token", "time per token", "s", of_token),
+            Account("first token", "time to first token", "s", self.ttft_attribution),
+        )
+        return tuple(account for account in sums if account.parts)
+
+    def facts(self) -> dict[str, str]:
+        """Return bottleneck, slowest kernel and link, and memory."""
+        kernel, link = self.limiting_kernel, self.limiting_link
+        return {
+            **({} if self.limiting is None else {"bottleneck": self.limiting.replace("_", " ")}),
+            **({} if kernel is None else {"slowest kernel": kernel.kernel}),
+            **({} if link is None else {"slowest link": link.link}),
+            "memory": self.memory.verdict,
+            "largest batch": f"{self.memory.largest_batch:,} sequences",
+        }
+
+    def why_missing(self, name: str) -> str:
+        """Return why a measure is not known."""
+        if not self.memory.fits:
+            return self.memory.verdict
+        key = {"output_tokens_per_joule": "energy", "output_tokens_per_usd": "cost"}.get(name, name)
+        return self.unavailable.get(key, f"{name} is not known")

@@ -5,13 +5,19 @@ Keys are added, never changed.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.metrics.attribution import SlowestStage
 from clustersim.metrics.communication import GroupLinks, HotLink
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Limit
+from clustersim.simulation.measures import Account, Kind
 from clustersim.simulation.training_run.answer import Accounting, CheckpointAnswer
+from clustersim.units import format_seconds
+
+HOUR: Final = 3600.0
+DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -252,6 +258,30 @@ class RunMeasures:
     accounting: Accounting
     checkpoint: CheckpointAnswer
 
+    def measures(self) -> dict[str, float]:
+        """Return the measures of the whole run, as far as they are known."""
+        saves = self.checkpoint
+        numbers = {
+            "days": self.days,
+            "goodput": self.goodput,
+            "energy": self.energy_kwh,
+            "cost": self.cost,
+            "co2e_kg": self.co2e_kg,
+            "interruptions": self.interruptions,
+            "run_tokens": self.tokens,
+            **{f"run_{part}_s": seconds for part, seconds in vars(self.accounting).items()},
+            "checkpoint_bytes": saves.bytes,
+            "checkpoint_block_s": saves.block_s,
+            "checkpoint_durable_s": saves.durable_s,
+            "checkpoint_every_s": saves.every_s,
+        }
+        return {name: value for name, value in numbers.items() if value is not None}
+
+    def account(self) -> Account:
+        """Return where the elapsed time goes [d]."""
+        parts = {part: seconds / DAY for part, seconds in vars(self.accounting).items()}
+        return Account("run", "elapsed time", "d", parts)
+
 
 @dataclass(frozen=True)
 class RunAnswer:
@@ -295,8 +325,9 @@ class RunAnswer:
     disturbances : what makes ranks differ, in the order of the scenario
     replications : the step time over several steps with random numbers of their own, and what each
         disturbance costs; null without `--replications`
-    training : numbers of the whole run, in studies of a scenario with a section `training`; else
-        null
+    training : numbers of the whole run of a scenario with a section `training`; else null
+    usd_per_hour : price of the devices, rented on demand; null where no price is known, and outside
+        of studies [USD/h]
     """
 
     name: str
@@ -330,3 +361,89 @@ class RunAnswer:
     disturbances: tuple[DisturbanceAnswer, ...] = ()
     replications: Replications | None = None
     training: RunMeasures | None = None
+    usd_per_hour: float | None = None
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Kinds of its measures: those of the whole run as well, where it is of one."""
+        return ("step",) if self.training is None else ("training run", "step")
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a step."""
+        return round(self.tokens_per_s * self.step_time_s)
+
+    def measures(self) -> dict[str, float]:
+        """Return the measures of the step, and of the whole run if it is of one."""
+        rate, step = self.tflops_per_device, self.step_time_s
+        return {
+            "step_time_s": step,
+            "tokens_per_s": self.tokens_per_s,
+            "tokens_per_s_per_device": self.tokens_per_s_per_device,
+            "samples_per_s": self.samples_per_s,
+            "tflops_per_device_model": rate.model,
+            "tflops_per_device_hardware": rate.hardware,
+            "tflops_per_device_executed": rate.executed,
+            "mfu": self.mfu,
+            "hfu": self.hfu,
+            "bubble_fraction": self.bubble_fraction,
+            "bubble_overhead": self.bubble_overhead,
+            "exposed_fraction": sum(entry.seconds for entry in self.exposed) / step,
+            **{f"{part}_s": seconds for part, seconds in self.attribution.items()},
+            **memory_measures(self.memory, self.counts.devices),
+            **self._energy_and_price(),
+            **({} if self.training is None else self.training.measures()),
+        }
+
+    def _energy_and_price(self) -> dict[str, float]:
+        numbers = {}
+        if self.power_w is not None and self.energy_per_step_j is not None:
+            numbers["power_w"] = self.power_w.mean
+            numbers["energy_per_token_j"] = self.energy_per_step_j / self.tokens
+            numbers["tokens_per_joule"] = self.tokens / self.energy_per_step_j
+        if self.usd_per_hour is not None:
+            numbers["tokens_per_dollar"] = self.tokens_per_s * HOUR / self.usd_per_hour
+        return numbers
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return the elapsed time of the run, the step time, and the device time of a token."""
+        share = self.counts.devices / self.tokens
+        per_token = {part: seconds * share for part, seconds in self.attribution.items()}
+        return (
+            *([] if self.training is None else [self.training.account()]),
+            Account("step", "step time", "s", self.attribution, self.tokens),
+            Account("token", "device time per token", "s", per_token),
+        )
+
+    def facts(self) -> dict[str, str]:
+        """Return bottleneck, slowest stage and memory, and the checkpoints of a whole run."""
+        stage = self.slowest_stage
+        busy, mean = format_seconds(stage.seconds), format_seconds(stage.mean_s)
+        return {
+            "bottleneck": self._bottleneck(),
+            "slowest stage": f"{stage.stage} (busy for {busy}, the mean stage for {mean})",
+            "memory": self.memory.verdict,
+            **({} if self.training is None else {"checkpoint": self.training.checkpoint.text}),
+        }
+
+    def _bottleneck(self) -> str:
+        """Return the longest exposed communication, and the link that limits it."""
+        if not self.exposed:
+            return "no communication"
+        longest = self.exposed[0]
+        part = longest.part.replace("_", " ")
+        return f"{part} over {longest.link}" if longest.link else part
+
+    def why_missing(self, name: str) -> str:
+        """Return why a measure is not known."""
+        reasons = {} if self.training is None else self.training.unavailable
+        return reasons.get({"energy": "energy_kwh"}.get(name, name), "not known")
+
+
+def memory_measures(memory: MemoryAnswer, devices: int) -> dict[str, float]:
+    """Return the measures that need no replay."""
+    return {
+        "memory_peak_bytes": memory.peak_bytes,
+        "memory_capacity_bytes": memory.capacity_bytes,
+        "devices": devices,
+    }

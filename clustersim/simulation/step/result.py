@@ -28,6 +28,7 @@ from clustersim.simulation.step.answer import (
     Replications,
     RunAnswer,
     RunCounts,
+    RunMeasures,
 )
 from clustersim.timeline import Timeline
 from clustersim.units import format_seconds
@@ -66,6 +67,7 @@ class Result:
         numbers belong to another run
     disturbances : what makes ranks differ
     replications : the step time over several steps; None where one was simulated
+    training : numbers of the whole run, where one was predicted
     """
 
     name: str
@@ -89,6 +91,7 @@ class Result:
     departures: tuple[str, ...] = ()
     disturbances: tuple[DisturbanceAnswer, ...] = ()
     replications: Replications | None = None
+    training: RunMeasures | None = None
 
     def __repr__(self) -> str:
         """Return the result in one line."""
@@ -304,6 +307,7 @@ class Result:
             ),
             disturbances=self.disturbances,
             replications=self.replications,
+            training=self.training,
             assumed=self.assumed,
             wall_s=self.wall,
         )

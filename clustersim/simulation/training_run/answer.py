@@ -6,6 +6,8 @@ Keys are added, never changed.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from clustersim.units import format_bytes, format_duration
+
 
 @dataclass(frozen=True)
 class Accounting:
@@ -71,6 +73,14 @@ class CheckpointAnswer:
     bandwidth: float | None
     step_slowdown: float
     drain_slowdown: float
+
+    @property
+    def text(self) -> str:
+        """Size, mode and times in words."""
+        text = f"{format_bytes(self.bytes)} {self.mode}, blocks {format_duration(self.block_s)}"
+        if self.durable_s > self.block_s:
+            text += f", durable after {format_duration(self.durable_s)}"
+        return text
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.catalog.changes import Settings
+from clustersim.errors import PlanError
 from clustersim.scenario.load import Loaded
+from clustersim.simulation.step.answer import RunMeasures
 from clustersim.simulation.step.simulate import loaded_from
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.simulation.training_run.measures import train_answer
@@ -40,3 +42,30 @@ def train(
     True
     """
     return train_answer(predict_run(loaded_from(scenario, settings)))
+
+
+def run_measures(loaded: Loaded) -> RunMeasures:
+    """Return the numbers of the whole run of a scenario with a section `training`.
+
+    Raises
+    ------
+    PlanError
+        when the run does not end.
+    """
+    whole = train(loaded)
+    if whole.days is None:
+        raise PlanError(
+            "training: no save survives until the next failure, so that the run does not end"
+        )
+    return RunMeasures(
+        days=whole.days,
+        goodput=whole.goodput,
+        energy_kwh=whole.energy_kwh,
+        cost=whole.cost,
+        co2e_kg=whole.co2e_kg,
+        unavailable=whole.unavailable,
+        tokens=whole.tokens,
+        interruptions=whole.interruptions,
+        accounting=whole.accounting,
+        checkpoint=whole.checkpoint,
+    )

@@ -1,14 +1,14 @@
-"""Compare runs: inputs, results and causes."""
+"""Compare scenarios of one kind: inputs, results and causes."""
 
 from clustersim.studies.compare.answer import (
+    BeforeAfter,
     CompareAnswer,
     Comparison,
+    Difference,
     compare,
-    compare_runs,
-    tokens_of,
+    compare_two,
 )
-from clustersim.studies.compare.before_after import BeforeAfter, Difference
-from clustersim.studies.compare.compared import read_compared, required
+from clustersim.studies.compare.compared import kinds_of, required, usual_measure
 from clustersim.studies.compare.inputs import Input, changed_inputs
 
 __all__ = [
@@ -19,8 +19,8 @@ __all__ = [
     "Input",
     "changed_inputs",
     "compare",
-    "compare_runs",
-    "read_compared",
+    "compare_two",
+    "kinds_of",
     "required",
-    "tokens_of",
+    "usual_measure",
 ]

@@ -1,23 +1,27 @@
-"""The scenarios of a comparison, each with a name of its own."""
+"""The scenarios of a comparison: of one kind, each with a name of its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final
 
 from clustersim.catalog.changes import Settings
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.runs.arguments import check, settings_of, study_of, variant_of
 from clustersim.runs.execution import OnProgress, run_study
-from clustersim.runs.variants import FAILED, Run, Variant
+from clustersim.runs.variants import FAILED, Run, ScenarioAnswer, Variant
 from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.simulation.measures import Kind
 
-Scenario = TypeVar("Scenario", Loaded, LoadedService)
-Answer = TypeVar("Answer")
+EXAMPLES: Final = (("frontier-22b", "batch.micro=2"), ("llama3-70b-h100-serving", "precision=fp8"))
+"""A shipped scenario and a change, for the message on a single scenario: of training, a service."""
+
+RATED: Final = ("concurrency", "offline")
+"""Loads of which a faster service serves more; of the others it serves the same sooner."""
 
 
 @dataclass(frozen=True)
-class Compared(Generic[Scenario]):
+class Compared:
     """Scenarios that are compared with the first of them.
 
     Attributes
@@ -28,7 +32,7 @@ class Compared(Generic[Scenario]):
 
     names: tuple[str, ...]
     variants: tuple[Variant, ...]
-    loaded: tuple[Scenario, ...]
+    loaded: tuple[Loaded | LoadedService, ...]
 
     def run(
         self,
@@ -46,33 +50,28 @@ class Compared(Generic[Scenario]):
         )
 
 
-def read_compared(
-    scenarios: Sequence[str],
-    settings: Settings,
-    load: Callable[[Variant], Scenario],
-    example: tuple[str, str],
-) -> Compared[Scenario]:
+def read_compared(scenarios: Sequence[str], settings: Settings) -> Compared:
     """Return the scenarios of a comparison.
 
     Parameters
     ----------
     scenarios : files or names of shipped scenarios, which may be followed by changes
     settings : changes of all scenarios
-    load : loads a scenario of the kind that is compared
-    example : a shipped scenario and a change, for the message on a single scenario
 
     Raises
     ------
     ScenarioError, CatalogError
-        when a scenario is invalid, or there is only one.
+        when a scenario is invalid, there is only one, or they are of different kinds.
     """
     shared = settings_of(settings)
     texts = [scenarios] if isinstance(scenarios, str) else scenarios
     variants = [variant_of(text, shared) for text in texts]
-    loaded = [load(variant) for variant in variants]
+    loaded = [variant.load_any() for variant in variants]
+    _check_kinds(loaded)
     for scenario in loaded:
         check(scenario)
     if len(variants) < 2:
+        example = EXAMPLES[any(isinstance(one, LoadedService) for one in loaded)]
         name, change = variants[0].scenario if variants else example[0], example[1]
         raise ScenarioError(
             f"{name}: one scenario, and two are needed (name a second one, or a change of the"
@@ -81,6 +80,45 @@ def read_compared(
     own = [settings_of(variant.settings[len(shared) :]) for variant in variants]
     names = names_of([(one.name, extra) for one, extra in zip(loaded, own, strict=True)])
     return Compared(tuple(names), tuple(variants), tuple(loaded))
+
+
+def _check_kinds(loaded: Sequence[Loaded | LoadedService]) -> None:
+    """Check that no service is compared with training."""
+    services = [one.name for one in loaded if isinstance(one, LoadedService)]
+    others = [one.name for one in loaded if not isinstance(one, LoadedService)]
+    if services and others:
+        raise ScenarioError(
+            f"{services[0]} is a service and {others[0]} is training: only scenarios of one kind"
+            " can be compared"
+        )
+
+
+def kinds_of(loaded: Loaded | LoadedService) -> tuple[Kind, ...]:
+    """Return the kinds of measures that the answer of a scenario will have."""
+    if isinstance(loaded, LoadedService):
+        return ("service",)
+    return ("step",) if loaded.scenario.training is None else ("training run", "step")
+
+
+def usual_measure(
+    loaded: Sequence[Loaded | LoadedService], answers: Sequence[ScenarioAnswer]
+) -> str:
+    """Return the measure that describes answers of one kind.
+
+    Days of whole runs; the step time, or the throughput of steps for different work; of services
+    the rate of a device, or the latency where the load is the same for a faster one.
+    """
+    first = loaded[0]
+    if isinstance(first, LoadedService):
+        if first.scenario.load.kind not in RATED:
+            return "latency"
+        numbers = answers[0].measures()  # prompts alone have no time per token
+        prompts_only = "ttft" in numbers and "tpot" not in numbers
+        return "total_tokens_per_s_per_device" if prompts_only else "tokens_per_s_per_device"
+    if all("training run" in kinds_of(one) for one in loaded):
+        return "days"
+    work = {account.basis for each in answers for account in each.accounts()[:1]}
+    return "step_time_s" if len(work) == 1 else "tokens_per_s"
 
 
 def names_of(variants: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
@@ -98,7 +136,7 @@ def names_of(variants: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     ]
 
 
-def required(name: str, answer: Answer | None, run: Run) -> Answer:
+def required(name: str, run: Run) -> ScenarioAnswer:
     """Return the answer of a run that must have one.
 
     Raises
@@ -106,7 +144,7 @@ def required(name: str, answer: Answer | None, run: Run) -> Answer:
     ScenarioError, SimulationError
         when its scenario is invalid, or it failed.
     """
-    if answer is None:
+    if run.answer is None:
         error = SimulationError if run.verdict == FAILED else ScenarioError
         raise error(f"{name}: {run.why}")
-    return answer
+    return run.answer

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from clustersim.simulation.step.answer import DeviceTflops, ExposedCommunication
+from clustersim.simulation.measures import Kind as AnswerKind
 from clustersim.studies.scale.points import Kind
 
 Work = Literal["tokens", "model FLOPs"]
@@ -14,68 +14,39 @@ FLOPS: Final = "model FLOPs"
 
 
 @dataclass(frozen=True)
-class PointMemory:
-    """The peak of the fullest stage.
-
-    Attributes
-    ----------
-    peak_bytes : the most that a device of the fullest stage holds [B]
-    capacity_bytes : memory of a device [B]
-    fits : false if the peak exceeds the capacity by more than the error of predictions
-    """
-
-    peak_bytes: float
-    capacity_bytes: float
-    fits: bool
-
-
-@dataclass(frozen=True)
 class ScalingPoint:
     """A point of a curve that has been run.
 
     Attributes
     ----------
     scenario : name of the scenario of the point
-    devices : devices of the job
-    nodes : nodes of the job
-    batch : sequences of a step
+    devices : devices of the job or service
+    nodes : nodes of its cluster
+    load : sequences of a step; users, requests in a second, or requests of a service; null of a
+        trace
     set : changes of the scenario
-    step_time_s : step time [s]
-    tokens_per_s : tokens of the whole job in a second
-    tokens_per_s_per_device : the same over the number of devices
-    tflops_per_device : rate of a device in both conventions
-    mfu : model FLOPs over peak
-    hfu : executed FLOPs over peak, recomputation included
+    measures : by name, in SI units
     efficiency : rate of a device over that of the reference point
         ([formula](../model/attribution.md#along-a-scaling-curve))
-    speedup : rate of the job over that of the reference point
-    bubble_fraction : bubble over step time
-    exposed_fraction : exposed communication over step time
-    memory : the peak of the fullest stage
-    attribution : seconds of each part of the step time; they add up to it [s]
+    speedup : rate of all devices over that of the reference point
+    fits : false if the peak exceeds the capacity by more than the error of predictions
+    attribution : seconds of each part of a step, or of the time per token; they add up to it [s]
     loss : loss of efficiency by part; all of them add up to 1 - `efficiency`
-    exposed : communication that no computation hides, the longest first
+    bottleneck : what limits it, in words
     """
 
     scenario: str
     devices: int
     nodes: int
-    batch: int
+    load: float | None
     set: tuple[str, ...]
-    step_time_s: float
-    tokens_per_s: float
-    tokens_per_s_per_device: float
-    tflops_per_device: DeviceTflops
-    mfu: float
-    hfu: float
+    measures: Mapping[str, float]
     efficiency: float
     speedup: float
-    bubble_fraction: float
-    exposed_fraction: float
-    memory: PointMemory
+    fits: bool
     attribution: Mapping[str, float]
     loss: Mapping[str, float]
-    exposed: tuple[ExposedCommunication, ...]
+    bottleneck: str
 
 
 @dataclass(frozen=True)
@@ -126,7 +97,8 @@ class ScalingCurve:
     ----------
     name : file name of the scenario without its suffix
     title : title of the scenario
-    scaling : `weak`, where the batch grows with the devices, or `strong`, where it does not
+    kinds : kinds of the measures of its points
+    scaling : `weak`, where the batch or load grows with the devices, or `strong`, where it does not
     axis : parallel axis that grows with the number of devices
     set : changes of all points
     guessed : whether the numbers of devices were chosen by doubling, since none are given
@@ -140,6 +112,7 @@ class ScalingCurve:
 
     name: str
     title: str
+    kinds: tuple[AnswerKind, ...]
     scaling: Kind
     axis: str
     set: tuple[str, ...]

@@ -12,13 +12,17 @@ from typing import Final, get_args
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.variants import in_a_line
-from clustersim.scenario.load import Loaded, load
+from clustersim.scenario.load import Loaded, LoadedService, load_any
 from clustersim.scenario.ranges import counts_of
-from clustersim.scenario.scaling import Axis, CurveFile, PublishedPoint
+from clustersim.scenario.scaling import Axis, CurveFile, PublishedPoint, Scaling
 from clustersim.studies.scale.points import Kind, PlannedPoint, ScaledScenario, point_of_file
 
 KINDS: Final[tuple[Kind, ...]] = ("weak", "strong")
 AXES: Final[tuple[str, ...]] = get_args(Axis)
+"""Keys of the layout of a training step that may grow with the devices."""
+
+AXES_OF_SERVICE: Final[Mapping[str, str]] = {"replicas": "weak", "tensor": "strong", "pipeline": ""}
+"""The same of a service, and the kind of curve of which each is the usual one."""
 
 FACTORS: Final = (1, 2, 4, 8)
 """Times the scenario's own devices, where no curve is given."""
@@ -95,12 +99,16 @@ def curves_of(scenarios: Sequence[str], request: ScalingRequest) -> list[CurveRe
         when a scenario is invalid, no point of a curve is valid, or the reference point is not;
         one line for each problem.
     """
-    if request.axis is not None and request.axis not in AXES:
-        raise ScenarioError(f"--axis {request.axis}: unknown axis (allowed: {', '.join(AXES)})")
     repeated = [name for place, name in enumerate(scenarios) if name in scenarios[:place]]
     if repeated:
         raise ScenarioError(f"{repeated[0]}: is listed twice (each scenario once)")
-    plain = [(name, load(name, request.settings)) for name in scenarios]
+    plain = [(name, load_any(name, request.settings)) for name in scenarios]
+    for _, loaded in plain:
+        allowed = [*AXES_OF_SERVICE] if isinstance(loaded, LoadedService) else AXES
+        if request.axis is not None and request.axis not in allowed:
+            raise ScenarioError(
+                f"--axis {request.axis}: unknown axis (allowed: {', '.join(allowed)})"
+            )
     curves = [
         _curve(name, loaded, kind, given, request)
         for kind in KINDS
@@ -112,9 +120,9 @@ def curves_of(scenarios: Sequence[str], request: ScalingRequest) -> list[CurveRe
     return curves
 
 
-def _given(loaded: Loaded, kind: Kind, request: ScalingRequest) -> CurveFile | None:
+def _given(loaded: Loaded | LoadedService, kind: Kind, request: ScalingRequest) -> CurveFile | None:
     """Return a curve as the options give it, or the file; else by doubling."""
-    scaling = loaded.scenario.scaling
+    scaling = _scaling(loaded)
     written: CurveFile | None = None if scaling is None else getattr(scaling, kind)
     if listed := list(getattr(request, kind)):
         keys = {} if written is None else dict(written)
@@ -126,15 +134,28 @@ def _given(loaded: Loaded, kind: Kind, request: ScalingRequest) -> CurveFile | N
         return None
     if scaling is not None:
         return written
+    if isinstance(loaded, LoadedService) and kind == "strong":
+        return None
     return CurveFile(devices=[factor * loaded.scenario.devices for factor in FACTORS])
 
 
+def _scaling(loaded: Loaded | LoadedService) -> Scaling | None:
+    return None if isinstance(loaded, LoadedService) else loaded.scenario.scaling
+
+
+def _usual_axis(loaded: Loaded | LoadedService, kind: Kind, given: CurveFile) -> str:
+    """Return the axis of a curve that no option states."""
+    if not isinstance(loaded, LoadedService):
+        return given.axis
+    return next(axis for axis, usual in AXES_OF_SERVICE.items() if usual == kind)
+
+
 def _curve(
-    name: str, plain: Loaded, kind: Kind, given: CurveFile, request: ScalingRequest
+    name: str, plain: Loaded | LoadedService, kind: Kind, given: CurveFile, request: ScalingRequest
 ) -> CurveRequest:
     changed = settings_of(given.set)
     base = _changed(plain, kind, name, (*changed, *request.settings)) if changed else plain
-    axis = request.axis or given.axis
+    axis = request.axis or _usual_axis(plain, kind, given)
     scaled = ScaledScenario(name, base, kind, axis, (*changed, *request.settings))
     points = [scaled.point(devices) for devices in sorted(set(given.devices))]
     for place, point in enumerate(given.points):
@@ -153,7 +174,7 @@ def _curve(
         points=tuple(sorted(points, key=lambda point: point.devices)),
         against=request.against or given.against,
         changed=_on_top(changed, request.settings),
-        guessed=plain.scenario.scaling is None and not (request.weak or request.strong),
+        guessed=_scaling(plain) is None and not (request.weak or request.strong),
         published=tuple(given.published),
         assumed=plain.scenario.assumed,
     )
@@ -185,10 +206,12 @@ def _check(curve: CurveRequest) -> None:
         )
 
 
-def _changed(plain: Loaded, kind: Kind, name: str, settings: Sequence[str]) -> Loaded:
+def _changed(
+    plain: Loaded | LoadedService, kind: Kind, name: str, settings: Sequence[str]
+) -> Loaded | LoadedService:
     """Load a scenario with the changes of its curve; errors name the curve."""
     try:
-        return load(name, settings)
+        return load_any(name, settings)
     except (ScenarioError, CatalogError) as problem:
         where = plain.where("scaling", kind, "set")
         raise ScenarioError(f"{where}: {in_a_line(problem)}") from None

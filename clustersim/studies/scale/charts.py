@@ -8,7 +8,8 @@ from typing import Final
 
 from clustersim.render.charts import Axis, Lines, Series, Step, Waterfall
 from clustersim.render.charts.lines import Stroke, colour_at, marker_at, reference
-from clustersim.render.tables import kind_of, percent, words
+from clustersim.render.tables import percent
+from clustersim.reports.measures import part_kind, part_name
 from clustersim.studies.scale.answer import (
     ScalingCurve,
     ScalingPoint,
@@ -21,13 +22,20 @@ NEGLIGIBLE: Final = 5e-4
 """Share of efficiency below which a part has none."""
 NOTABLE: Final = 0.02
 """Loss from which on a title names its cause."""
+IDLE: Final[tuple[tuple[str, str, Stroke], ...]] = (
+    ("bubble_fraction", "bubble", "solid"),
+    ("exposed_fraction", "exposed communication", "dotted"),
+)
+"""Measures of what is idle in a step, their names and lines."""
 NAMED: Final = 2
 """Curves that a title has room for."""
 
 
 def curve_charts(curves: Sequence[ScalingCurve]) -> list[Lines]:
     """Return what is drawn over numbers of devices, for the curves of one kind."""
-    return [efficiency_chart(curves), throughput_chart(curves), idle_chart(curves)]
+    charts = [efficiency_chart(curves), throughput_chart(curves)]
+    idle = all(key in point.measures for c in curves for point in c.points for key, _, _ in IDLE)
+    return [*charts, idle_chart(curves)] if idle else charts
 
 
 # --- efficiency -----------------------------------------------------------------------------------
@@ -49,7 +57,7 @@ def curve_finding(curves: Sequence[ScalingCurve]) -> str:
     if 1 - point.efficiency < NOTABLE or share <= 0:
         return text
     mostly = "mostly " if share < 0.9 * (1 - point.efficiency) else ""
-    return f"{text}; the loss is {mostly}{words(part)}"
+    return f"{text}; the loss is {mostly}{part_name(part)}"
 
 
 def efficiency_chart(curves: Sequence[ScalingCurve]) -> Lines:
@@ -70,7 +78,7 @@ def efficiency_chart(curves: Sequence[ScalingCurve]) -> Lines:
         (point.devices, 100 * point.efficiency)
         for curve in curves
         for point in curve.points
-        if not point.memory.fits
+        if not point.fits
     ]
     if unfit:
         x, y = zip(*unfit, strict=True)
@@ -153,8 +161,8 @@ def throughput_chart(curves: Sequence[ScalingCurve]) -> Lines:
 def throughput(curve: ScalingCurve, point: ScalingPoint) -> float:
     """Return tokens/s of all devices; PFLOP/s of model FLOPs where models differ."""
     if curve.work == "tokens":
-        return point.tokens_per_s
-    return point.tflops_per_device.model * point.devices / 1e3
+        return point.measures["tokens_per_s"]
+    return point.measures["tflops_per_device_model"] * point.devices / 1e3
 
 
 def _published_rates(curve: ScalingCurve, start: ScalingPoint, place: int) -> list[Series]:
@@ -181,20 +189,16 @@ def _published_ratio(curve: ScalingCurve, start: ScalingPoint) -> float:
 
 def idle_chart(curves: Sequence[ScalingCurve]) -> Lines:
     """Return how bubble and exposed communication change along the curves."""
-    kinds: tuple[tuple[str, str, Stroke], ...] = (
-        ("bubble_fraction", "bubble", "solid"),
-        ("exposed_fraction", "exposed communication", "dotted"),
-    )
     series = [
         _predicted(
             curve,
-            [100 * getattr(point, key) for point in curve.points],
+            [100 * point.measures[key] for point in curve.points],
             place,
             f"{curve_label(curve, curves)}: {name}" if len(curves) > 1 else name,
             stroke,
         )
         for place, curve in enumerate(curves)
-        for key, name, stroke in kinds
+        for key, name, stroke in IDLE
     ]
     return Lines(
         title="Bubble and exposed communication",
@@ -221,7 +225,7 @@ def loss_finding(curve: ScalingCurve) -> str:
     points = f"{100 * share:.1f} of the {100 * whole:.1f} points lost"
     if share > whole + NEGLIGIBLE:
         points = f"{100 * share:.1f} points; others give {100 * (share - whole):.1f} back"
-    return f"{words(part).capitalize()} takes {points}"
+    return f"{part_name(part).capitalize()} takes {points}"
 
 
 def loss_chart(curve: ScalingCurve, *, named: bool = False) -> Waterfall:
@@ -249,7 +253,7 @@ def loss_steps(curve: ScalingCurve) -> tuple[Step, ...]:
     """Return the steps from efficiency 1 down to that of the last point [%], small ones joined."""
     point = curve.points[-1]
     steps = [
-        Step(words(part), kind_of(part), -100 * share)
+        Step(part_name(part), part_kind(part), -100 * share)
         for part, share in losses(point)[:MAXIMUM]
         if abs(share) >= NEGLIGIBLE
     ]

@@ -4,18 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from clustersim.render.study_folder import StudyFiles
-from clustersim.studies.scale.answer import ScalingAnswer, ScalingCurve, ScalingPoint
+from clustersim.studies.scale.answer import ScalingAnswer, ScalingCurve
 from clustersim.studies.scale.arguments import KINDS
 from clustersim.studies.scale.charts import curve_charts, loss_chart
 from clustersim.studies.scale.page import page
 
-COLUMNS: Final = (
-    "name", "scenario", "devices", "nodes", "batch", "step_time_s", "tokens_per_s",
-    "tokens_per_s_per_device", "tflops_per_device_model", "tflops_per_device_hardware",
-    "tflops_per_device_executed", "efficiency", "speedup", "bubble_fraction", "exposed_fraction",
-    "memory_peak_bytes", "fits",
-)  # fmt: skip
-"""Of the table of the points."""
+COLUMNS: Final = ("scenario", "devices", "nodes", "load", "efficiency", "speedup", "fits")
+"""Of the table of the points, before the measures."""
 
 PUBLISHED: Final = (
     "devices", "metric", "convention", "value", "predicted", "error", "efficiency", "source",
@@ -37,22 +32,13 @@ def files_of(answer: ScalingAnswer, command: str = "") -> StudyFiles:
 
 
 def _points(curves: Sequence[ScalingCurve]) -> Iterator[Sequence[Any]]:
-    yield COLUMNS
-    for curve in curves:
-        for point in curve.points:
-            yield [curve.name, *_cells(point)]
-
-
-def _cells(point: ScalingPoint) -> list[Any]:
-    cells = {
-        **vars(point),
-        "tflops_per_device_model": point.tflops_per_device.model,
-        "tflops_per_device_hardware": point.tflops_per_device.hardware,
-        "tflops_per_device_executed": point.tflops_per_device.executed,
-        "memory_peak_bytes": point.memory.peak_bytes,
-        "fits": point.memory.fits,
-    }
-    return [cells[column] for column in COLUMNS[1:]]
+    points = [(curve, point) for curve in curves for point in curve.points]
+    names = dict.fromkeys(name for _, point in points for name in point.measures)
+    measures = [name for name in names if name not in COLUMNS]
+    yield ["name", *COLUMNS, *measures]
+    for curve, point in points:
+        values = (getattr(point, column) for column in COLUMNS)
+        yield [curve.name, *values, *(point.measures.get(name) for name in measures)]
 
 
 def _losses(curves: Sequence[ScalingCurve]) -> Iterator[Sequence[Any]]:

@@ -1,8 +1,8 @@
 """Points of a scaling curve: a scenario laid out on other numbers of devices.
 
     scenario --devices n--> nodes = n / devices of a node, axis x n / devices of the scenario
-             --weak-------> batch x n / devices of the scenario
-             --strong-----> the same batch
+             --weak-------> batch, users, arrivals or requests x n / devices of the scenario
+             --strong-----> the same batch or load
 
 A number of devices that is invalid is a point with a reason; it is skipped, the others are run.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, lcm
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
 
 from clustersim.catalog.finding import shipped
 from clustersim.catalog.text_files import is_file
@@ -19,11 +19,15 @@ from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import Value, Variant, in_a_line
-from clustersim.scenario.load import Loaded, load
+from clustersim.scenario.load import Loaded, LoadedService, load_any
 from clustersim.scenario.scaling import PointFile
+from clustersim.simulation.service.serve import check_service
 from clustersim.simulation.step.build import build_job
 
 Kind = Literal["weak", "strong"]
+
+SIZED: Final = ("concurrency", "rate", "offline", "batch")
+"""Loads of a service that can grow."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class PlannedPoint:
 
     Attributes
     ----------
-    batch : sequences of a step
+    load : sequences of a step; users, requests in a second, or requests of a service
     model : model and sequence length of this point
     own : whether it is its scenario without changes, so that its published numbers count
     """
@@ -40,7 +44,7 @@ class PlannedPoint:
     variant: Variant
     devices: int
     nodes: int = 0
-    batch: int = 0
+    load: float | None = None
     model: tuple[str, int] = ("", 0)
     own: bool = False
 
@@ -62,7 +66,7 @@ class ScaledScenario:
     """
 
     name: str
-    base: Loaded
+    base: Loaded | LoadedService
     kind: Kind
     axis: str
     settings: tuple[str, ...]
@@ -74,18 +78,16 @@ class ScaledScenario:
             return PlannedPoint(self._variant(devices, (), reason), devices)
         settings = (*self.settings, *self._layout(devices), *more)
         try:
-            loaded = load(self.name, settings)
+            loaded = load_any(self.name, settings)
         except (ScenarioError, CatalogError) as problem:
-            raise ScenarioError(
-                f"{self.base.where('scaling', self.kind)}: {devices:,} devices:"
-                f" {in_a_line(problem)}"
-            ) from None
+            where = f"{self.base.where('scaling', self.kind)}: {devices:,} devices"
+            raise ScenarioError(f"{where}: {in_a_line(problem)}") from None
         variant = self._variant(devices, settings, _layout_problem(loaded))
         return _planned(variant, loaded, own=key_of(loaded) == self._key)
 
     @cached_property
     def _key(self) -> str:
-        return key_of(load(self.name))
+        return key_of(load_any(self.name))
 
     def _variant(self, devices: int, settings: tuple[str, ...], problem: str | None) -> Variant:
         point: dict[str, Value] = {"scaling": self.kind, "scenario": self.base.name}
@@ -93,29 +95,66 @@ class ScaledScenario:
 
     def _layout(self, devices: int) -> tuple[str, ...]:
         """Return the changes that lay the scenario out on a number of devices."""
-        given, growth = self.base.scenario, devices / self.base.scenario.devices
-        changes = {"cluster.nodes": devices // given.cluster.node.devices.value}
-        for axis in ("expert", "data") if self.axis == "expert" else (self.axis,):
-            changes[f"plan.{axis}"] = round(getattr(given.plan, axis) * growth)
+        scenario, growth = self.base.scenario, devices / self.base.scenario.devices
+        node = scenario.cluster.node.devices.value
+        nodes = -(-devices // node)
+        if isinstance(self.base, LoadedService):
+            nodes = max(nodes, scenario.cluster.nodes)
+        changes: dict[str, Any] = {"cluster.nodes": nodes}
+        for key, degree in self._degrees():
+            changes[key] = round(degree * growth)
         if self.kind == "weak":
-            changes["batch.global"] = round(given.batch.global_ * growth)
+            for key, size in _sizes(self.base).items():
+                grown = size * growth
+                changes[key] = max(1, round(grown)) if isinstance(size, int) else grown
         return settings_of(changes)
+
+    def _degrees(self) -> list[tuple[str, int]]:
+        """Return the degrees that grow by their keys; those of both pools of a service."""
+        pools: dict[str, Any] = {"plan": self.base.scenario.plan}
+        if isinstance(self.base, LoadedService) and self.base.scenario.plan.prefill is not None:
+            plan = self.base.scenario.plan
+            pools = {"plan.prefill": plan.prefill, "plan.decode": plan.decode}
+        axes = ("expert", "data") if self.axis == "expert" else (self.axis,)
+        return [(f"{key}.{axis}", getattr(p, axis)) for key, p in pools.items() for axis in axes]
 
     def _obstacle(self, devices: int) -> str | None:
         """Return the reason why the scenario has no layout on a number of devices."""
-        given, own = self.base.scenario, self.base.scenario.devices
-        node, degree = given.cluster.node.devices.value, getattr(given.plan, self.axis)
-        if devices % node:
+        base = self.base
+        own, node = base.scenario.devices, base.scenario.cluster.node.devices.value
+        service = isinstance(base, LoadedService)
+        if devices % node and not service:
             return f"a node has {node} devices{_nearest(devices, node)}"
-        if degree * devices % own:
-            step = lcm(node, own // gcd(degree, own))
-            degrees = f"{self.axis} {degree} on {own:,} devices would be"
-            return f"{degrees} {degree * devices / own:.4g}{_nearest(devices, step)}"
-        if self.kind == "weak" and given.batch.global_ * devices % own:
-            step = own // gcd(given.batch.global_, own)
-            batch = f"the batch of {given.batch.global_:,} on {own:,} devices would be"
-            return f"{batch} {given.batch.global_ * devices / own:,.4g}{_nearest(devices, step)}"
+        for key, degree in self._degrees():
+            if degree * devices % own:
+                step = own // gcd(degree, own)
+                name = key if service else key.removeprefix("plan.")
+                degrees = f"{name} {degree} on {own:,} devices would be"
+                nearest = _nearest(devices, step if service else lcm(node, step))
+                return f"{degrees} {degree * devices / own:.4g}{nearest}"
+        if self.kind == "strong":
+            return None
+        if isinstance(base, LoadedService):
+            kind = base.scenario.load.kind
+            grows = kind in SIZED or devices == own
+            return None if grows else f"load.{kind} does not grow with the devices (use --strong)"
+        batch = _sizes(base)["batch.global"]
+        if batch * devices % own:
+            text = f"the batch of {batch:,} on {own:,} devices would be"
+            step = own // gcd(int(batch), own)
+            return f"{text} {batch * devices / own:,.4g}{_nearest(devices, step)}"
         return None
+
+
+def _sizes(loaded: Loaded | LoadedService) -> dict[str, int | float]:
+    """Return what grows along a weak curve: the batch, or the load and number of requests."""
+    if not isinstance(loaded, LoadedService):
+        return {"batch.global": loaded.scenario.batch.global_}
+    load = loaded.scenario.load
+    if load.kind not in SIZED:
+        return {}
+    sizes = {f"load.{key}": getattr(load, key) for key in (load.kind, "requests")}
+    return {key: size for key, size in sizes.items() if size is not None}
 
 
 def _nearest(devices: int, step: int) -> str:
@@ -125,32 +164,40 @@ def _nearest(devices: int, step: int) -> str:
     return f" (nearest: {' or '.join(around)} devices)"
 
 
-def _planned(variant: Variant, loaded: Loaded, *, own: bool) -> PlannedPoint:
-    given = loaded.scenario
-    model = (given.model.model_dump_json(), given.batch.sequence)
-    return PlannedPoint(
-        variant, given.devices, given.cluster.nodes, given.batch.global_, model, own
-    )
+def _planned(variant: Variant, loaded: Loaded | LoadedService, *, own: bool) -> PlannedPoint:
+    scenario = loaded.scenario
+    sequence = 0 if isinstance(loaded, LoadedService) else loaded.scenario.batch.sequence
+    model = (scenario.model.model_dump_json(), sequence)
+    size = next(iter(_sizes(loaded).values()), None)
+    return PlannedPoint(variant, scenario.devices, scenario.cluster.nodes, size, model, own)
 
 
-def _layout_problem(loaded: Loaded) -> str | None:
+def _layout_problem(loaded: Loaded | LoadedService) -> str | None:
     """Return what is invalid about a layout; None where it is valid."""
     try:
-        build_job(loaded)
+        if isinstance(loaded, LoadedService):
+            check_service(loaded)
+        else:
+            build_job(loaded)
     except PlanError as problem:
         return in_a_line(problem)
     return None
 
 
 def point_of_file(
-    plain: Loaded, kind: Kind, place: int, given: PointFile, settings: tuple[str, ...], name: str
+    plain: Loaded | LoadedService,
+    kind: Kind,
+    place: int,
+    given: PointFile,
+    settings: tuple[str, ...],
+    name: str,
 ) -> PlannedPoint:
     """Return another scenario as a point."""
     assert given.scenario is not None, "this point is a scenario"
     file = _neighbour(name, given.scenario)
     try:
-        loaded = load(file, settings)
-        own = key_of(loaded) == key_of(load(file))
+        loaded = load_any(file, settings)
+        own = key_of(loaded) == key_of(load_any(file))
     except (ScenarioError, CatalogError) as problem:
         where = plain.where("scaling", kind, "points", place, "scenario")
         raise ScenarioError(f"{where}: {in_a_line(problem)}") from None

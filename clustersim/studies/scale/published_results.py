@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from clustersim.scenario.scaling import EFFICIENCY
-from clustersim.simulation.step.answer import DeviceTflops
+from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.scale.answer import PublishedResult, ScalingPoint
 from clustersim.studies.scale.arguments import CurveRequest
 from clustersim.studies.scale.run_points import RunPoint
@@ -53,6 +53,7 @@ def _of_points(finished: Sequence[RunPoint]) -> list[_Number]:
         _Number(run.point.devices, check.metric, check.convention, check.value, check.source)
         for run in finished
         if run.point.own
+        if isinstance(run.answer, RunAnswer)
         for check in run.answer.published
         if check.metric not in ("fits", "memory_bytes")
     ]
@@ -86,7 +87,12 @@ def _compared(
 
 def _predicted(number: _Number, point: ScalingPoint) -> float:
     """Return a number of a point in the published convention, as `Result.metric` does."""
-    rate, value = point.tflops_per_device, getattr(point, number.metric)
-    if isinstance(value, DeviceTflops):
-        return rate.hardware if number.convention == "hardware" else rate.model
-    return point.mfu * rate.hardware / rate.model if number.metric == "hfu" else float(value)
+    numbers = point.measures
+    if number.metric == "efficiency":
+        return point.efficiency
+    if number.metric == "tflops_per_device":
+        return numbers[f"tflops_per_device_{number.convention}"]
+    if number.metric == "hfu":
+        hardware, model = (numbers[f"tflops_per_device_{name}"] for name in ("hardware", "model"))
+        return numbers["mfu"] * hardware / model
+    return numbers[number.metric]

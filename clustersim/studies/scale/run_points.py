@@ -1,8 +1,10 @@
 """Points of a scaling curve that have run: rate and efficiency, and the loss by part."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from clustersim.simulation.step.answer import RunAnswer
+from clustersim.runs.variants import ScenarioAnswer
+from clustersim.studies.scale.answer import FLOPS, Work
 from clustersim.studies.scale.points import PlannedPoint
 
 
@@ -12,23 +14,33 @@ class RunPoint:
 
     Attributes
     ----------
-    work : of a step, in the unit of its curve
+    work : what is counted: tokens, or model FLOPs
     """
 
     point: PlannedPoint
-    answer: RunAnswer
-    work: float
+    answer: ScenarioAnswer
+    work: Work
 
     @property
     def rate(self) -> float:
-        """Work of a device in a second."""
-        return self.work / (self.point.devices * self.answer.step_time_s)
+        """Work of a device in a second; all tokens of a service whose requests have one token."""
+        numbers = self.answer.measures()
+        if self.work == FLOPS:
+            return numbers["tflops_per_device_model"]
+        prompts_only = "ttft" in numbers and "tpot" not in numbers
+        return numbers[f"{'total_' if prompts_only else ''}tokens_per_s_per_device"]
+
+    @property
+    def attribution(self) -> Mapping[str, float]:
+        """Seconds of each part of a step, or of the time per token [s]."""
+        accounts = {account.name: account.parts for account in self.answer.accounts()}
+        return next(accounts[n] for n in ("step", "token", "first token") if n in accounts)
 
     @property
     def parts(self) -> dict[str, float]:
         """Device-seconds of a unit of work, by part [s]."""
-        share = self.point.devices / self.work
-        return {part: share * seconds for part, seconds in self.answer.attribution.items()}
+        total = sum(self.attribution.values())
+        return {part: s / total / self.rate for part, s in self.attribution.items()}
 
 
 def efficiency(run: RunPoint, reference: RunPoint) -> float:
@@ -49,4 +61,6 @@ def loss(run: RunPoint, reference: RunPoint) -> dict[str, float]:
     """
     parts, before = run.parts, reference.parts
     total = sum(parts.values())
-    return {part: (parts[part] - before[part]) / total for part in parts}
+    return {
+        part: (parts.get(part, 0.0) - before.get(part, 0.0)) / total for part in {**before, **parts}
+    }

@@ -14,13 +14,10 @@ from pathlib import Path
 from clustersim.catalog.changes import Settings
 from clustersim.runs.arguments import settings_of, study_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
-from clustersim.runs.table import measures
 from clustersim.runs.variants import Run
-from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.scale.answer import (
     FLOPS,
     TOKENS,
-    PointMemory,
     PublishedResult,
     ScalingAnswer,
     ScalingCurve,
@@ -54,16 +51,17 @@ def scale(
     """Compute scaling curves: efficiency over numbers of devices, and causes of lost efficiency.
 
     Without `weak` and `strong` the curves are those of the scenario's key ``scaling``; a scenario
-    without that key is run on 1, 2, 4 and 8 times its own devices.
+    without that key is run on 1, 2, 4 and 8 times its own devices, a service with a load that
+    grows with them.
 
     Parameters
     ----------
     scenarios : one or more files or names of shipped scenarios
-    weak : numbers of devices of a curve with a batch that grows with them, ``"128:1024"`` or
-        ``[128, 256, 512, 1024]``
-    strong : numbers of devices of a curve with the batch of the scenario
+    weak : numbers of devices of a curve with a batch or load that grows with them, ``"128:1024"``
+        or ``[128, 256, 512, 1024]``
+    strong : numbers of devices of a curve with the batch or load of the scenario
     axis : parallel axis that grows with the number of devices: tensor, pipeline, data, context or
-        expert
+        expert; of a service replicas, tensor or pipeline
     against : devices of the reference point, which has efficiency 1; the fewest if None
     settings : changes of all points, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
     store : run cache (SQLite); in memory if None
@@ -104,9 +102,9 @@ def scale(
 def curve_of(request: CurveRequest, runs: Sequence[Run]) -> ScalingCurve:
     """Return a curve from the runs of its points."""
     pairs = [*zip(request.points, runs, strict=True)]
-    ran = [(p, run.answer) for p, run in pairs if run.answer is not None]
+    ran = [(p, run.answer) for p, run in pairs if run.answer is not None and run.answer.measures()]
     work: Work = TOKENS if len({point.model for point, _ in ran}) <= 1 else FLOPS
-    finished = [RunPoint(point, answer, _work_of(answer, work)) for point, answer in ran]
+    finished = [RunPoint(point, answer, work) for point, answer in ran]
     known = [run for run in finished if request.against in (None, run.point.devices)]
     reference = known[0] if known else None
     points: list[ScalingPoint] = []
@@ -114,9 +112,11 @@ def curve_of(request: CurveRequest, runs: Sequence[Run]) -> ScalingCurve:
     if reference is not None:
         points = [_point(run, reference) for run in finished]
         published = published_results(request, finished, points, reference)
+    done = {id(run.point) for run in finished} if reference is not None else set()
     return ScalingCurve(
         name=request.name,
         title=request.title,
+        kinds=finished[0].answer.kinds if finished else (),
         scaling=request.kind,
         axis=request.axis,
         set=request.changed,
@@ -125,42 +125,33 @@ def curve_of(request: CurveRequest, runs: Sequence[Run]) -> ScalingCurve:
         against=None if reference is None else reference.point.devices,
         points=tuple(points),
         skipped=tuple(
-            SkippedPoint(point.devices, run.why or "the reference point has not run")
-            for point, run in pairs
-            if run.answer is None or reference is None
+            SkippedPoint(point.devices, _why(run)) for point, run in pairs if id(point) not in done
         ),
         published=published,
         assumed=dict(request.assumed),
     )
 
 
-def _work_of(answer: RunAnswer, unit: Work) -> float:
-    """Return the work of a step: its tokens, or its model FLOPs [TFLOP]."""
-    if unit == FLOPS:
-        return answer.tflops_per_device.model * answer.counts.devices * answer.step_time_s
-    return answer.tokens_per_s * answer.step_time_s
+def _why(run: Run) -> str:
+    """Return why a point is not on its curve."""
+    if run.answer is not None and not run.answer.measures():
+        return run.answer.memory.verdict
+    return run.why or "the reference point has not run"
 
 
 def _point(run: RunPoint, reference: RunPoint) -> ScalingPoint:
-    point, answer, memory = run.point, run.answer, run.answer.memory
+    point, answer = run.point, run.answer
     return ScalingPoint(
         scenario=answer.name,
         devices=point.devices,
         nodes=point.nodes,
-        batch=point.batch,
+        load=point.load,
         set=settings_of(point.variant.settings),
-        step_time_s=answer.step_time_s,
-        tokens_per_s=answer.tokens_per_s,
-        tokens_per_s_per_device=answer.tokens_per_s_per_device,
-        tflops_per_device=answer.tflops_per_device,
-        mfu=answer.mfu,
-        hfu=answer.hfu,
+        measures=answer.measures(),
         efficiency=efficiency(run, reference),
         speedup=run.rate * point.devices / (reference.rate * reference.point.devices),
-        bubble_fraction=answer.bubble_fraction,
-        exposed_fraction=measures(answer)["exposed_fraction"],
-        memory=PointMemory(memory.peak_bytes, memory.capacity_bytes, memory.fits),
-        attribution=answer.attribution,
+        fits=answer.memory.fits,
+        attribution=run.attribution,
         loss=loss(run, reference),
-        exposed=answer.exposed,
+        bottleneck=answer.facts().get("bottleneck", ""),
     )

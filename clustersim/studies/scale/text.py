@@ -4,20 +4,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from clustersim.render.tables import (
-    Row,
-    kind_of,
-    percent,
-    words,
-)
+from clustersim.metrics.attribution import BUBBLES
+from clustersim.render.tables import Row, percent
 from clustersim.render.words import UNMASKED, metric_name, metric_value
+from clustersim.reports.measures import cells, headlines, part_name
+from clustersim.simulation.measures import HEADLINES, Measure
+from clustersim.simulation.measures import Kind as AnswerKind
 from clustersim.studies.scale.answer import (
     PublishedResult,
     ScalingCurve,
     ScalingPoint,
     SkippedPoint,
 )
-from clustersim.units import counted, format_seconds
+from clustersim.units import counted
 
 NAMED: Final = 4
 """Parts of a loss that are named; the others are one number."""
@@ -39,7 +38,8 @@ def curve_label(curve: ScalingCurve, curves: Sequence[ScalingCurve] = ()) -> str
 
 def description(curve: ScalingCurve) -> str:
     """Return what grows along a curve, and what efficiency means on it."""
-    batch = "the batch grows with the devices" if curve.scaling == "weak" else "the same batch"
+    what = "load" if "service" in curve.kinds else "batch"
+    batch = f"the {what} grows with the devices" if curve.scaling == "weak" else f"the same {what}"
     several = _scenarios(curve) > 1
     growth = "a scenario for each point" if several else f"{curve.axis} axis, {batch}"
     text = ", ".join([growth, *curve.set])
@@ -56,10 +56,6 @@ def _scenarios(curve: ScalingCurve) -> int:
 
 # --- the table ------------------------------------------------------------------------------------
 
-_HEAD: Final = (
-    "devices", "nodes", "batch", "step", "tokens/s", "TFLOP/s", "HFU", "efficiency", "bubble",
-    "exposed", "memory",
-)  # fmt: skip
 WORDS: Final = ("memory", "scenario")
 """Columns that are words."""
 
@@ -68,31 +64,33 @@ UNFIT: Final = "does not fit"
 
 def table(curve: ScalingCurve) -> list[list[str]]:
     """Return the table of a curve: its heading, then a row for each point."""
-    rows = [[*_HEAD], *map(_cells, curve.points)]
+    measures = headlines(curve.kinds, [p.measures for p in curve.points], of=SHOWN)
+    heads = ["devices", "nodes", "load" if "service" in curve.kinds else "batch"]
+    rows = [[*heads, *(measure.heading for measure in measures), "efficiency", "memory"]]
+    rows += [_cells(point, measures) for point in curve.points]
     if _scenarios(curve) > 1:
         names = ["scenario", *(point.scenario for point in curve.points)]
         rows = [[*row, name] for row, name in zip(rows, names, strict=True)]
     return rows
 
 
-def _cells(point: ScalingPoint) -> list[str]:
+def _cells(point: ScalingPoint, measures: Sequence[Measure]) -> list[str]:
     return [
         f"{point.devices:,}",
         f"{point.nodes:,}",
-        f"{point.batch:,}",
-        format_seconds(point.step_time_s),
-        f"{point.tokens_per_s:,.0f}",
-        _rate(point.tflops_per_device.model),
-        percent(point.hfu),
+        "trace" if point.load is None else f"{point.load:,.6g}",
+        *cells(measures, point.measures),
         percent(point.efficiency),
-        percent(point.bubble_fraction),
-        percent(point.exposed_fraction),
-        "fits" if point.memory.fits else UNFIT,
+        "fits" if point.fits else UNFIT,
     ]
 
 
-def _rate(tflops: float) -> str:
-    return f"{tflops:.1f}" if tflops >= 10 else f"{tflops:.2f}"
+SHOWN: Final[Mapping[AnswerKind, tuple[str, ...]]] = {
+    **HEADLINES,
+    "step": ("step_time_s", "tokens_per_s", "tflops_per_device_model", "hfu", "bubble_fraction",
+             "exposed_fraction"),
+}  # fmt: skip
+"""Measures of the table."""
 
 
 # --- losses and published numbers -----------------------------------------------------------------
@@ -100,11 +98,15 @@ def _rate(tflops: float) -> str:
 
 def notes(curve: ScalingCurve) -> list[Row]:
     """Return the lines below the table of a curve."""
-    unfit = ", ".join(f"{point.devices:,}" for point in curve.points if not point.memory.fits)
+    unfit = ", ".join(f"{point.devices:,}" for point in curve.points if not point.fits)
     return [
         *([Row("loss", format_loss(curve))] if len(curve.points) > 1 else []),
         *(Row("published", format_published(number, curve)) for number in curve.published),
-        *([Row("MFU", UNMASKED)] if any(point.mfu > 1 for point in curve.points) else []),
+        *(
+            [Row("MFU", UNMASKED)]
+            if any(point.measures.get("mfu", 0) > 1 for point in curve.points)
+            else []
+        ),
         *(Row("skipped", line) for line in format_skipped(curve.skipped)),
         *([Row("memory", f"does not fit on {unfit} devices", warning=True)] if unfit else []),
         *([Row("assumed", _assumed(curve.assumed))] if curve.assumed else []),
@@ -135,7 +137,7 @@ def losses(point: ScalingPoint) -> list[tuple[str, float]]:
     """Return the loss of a point by part [unitless], bubbles as one, the largest first."""
     sums: dict[str, float] = {}
     for part, share in point.loss.items():
-        name = "bubble" if kind_of(part) == "bubble" else part
+        name = "bubble" if part in BUBBLES else part
         sums[name] = sums.get(name, 0.0) + share
     return sorted(sums.items(), key=lambda item: -abs(item[1]))
 
@@ -149,7 +151,7 @@ def format_loss(curve: ScalingCurve) -> str:
     named = [(part, share) for part, share in parts[:NAMED] if abs(share) >= NEGLIGIBLE]
     rest = whole - sum(share for _, share in named)
     sign = -1 if whole < 0 else 1
-    texts = [f"{words(part)} {_points(sign * share)}" for part, share in named]
+    texts = [f"{part_name(part)} {_points(sign * share)}" for part, share in named]
     texts += [f"other {_points(sign * rest)}"] if abs(rest) >= NEGLIGIBLE else []
     verb = "gain" if whole < 0 else "lose"
     text = f"{point.devices:,} devices {verb} {percent(abs(whole))}"
@@ -157,10 +159,9 @@ def format_loss(curve: ScalingCurve) -> str:
 
 
 def _link(point: ScalingPoint, parts: Sequence[tuple[str, float]]) -> str:
-    """Return the link that limits the largest part, where it is communication."""
-    part = parts[0][0]
-    links = [exposed.link for exposed in point.exposed if exposed.part == part and exposed.link]
-    return f"; {words(part)} over {links[0]}" if links else ""
+    """Return the link that limits the largest part, where that is the longest communication."""
+    name, over, link = point.bottleneck.partition(" over ")
+    return f"; {point.bottleneck}" if over and link and name == part_name(parts[0][0]) else ""
 
 
 def _points(share: float) -> str:

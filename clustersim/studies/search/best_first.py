@@ -71,9 +71,9 @@ OnProgress = Callable[[Progress], None]
 
 def progress_note(progress: Progress) -> str:
     """Return the best so far as the end of a line; empty before there is one."""
-    if progress.best is None or progress.best.answer is None or progress.gap is None:
+    if progress.best is None or progress.best.step is None or progress.gap is None:
         return ""
-    step = format_seconds(progress.best.answer.step_time_s)
+    step = format_seconds(progress.best.step.step_time_s)
     return f", best {step}, gap {100 * progress.gap:.1f} %"
 
 
@@ -178,13 +178,13 @@ class Search:
             self.invalid[run.why or ""] = self.invalid.get(run.why or "", 0) + 1
             return
         self.replayed += run.verdict == RAN
-        peak = run.answer.memory.peak_bytes if run.answer is not None else float("inf")
-        if run.answer is None or not run.fits or peak > base.capacity:
+        peak = run.step.memory.peak_bytes if run.step is not None else float("inf")
+        if run.step is None or not run.fits or peak > base.capacity:
             self.memory += run.verdict != RAN
             return
-        if not base.most.allow(run.answer):
+        if not base.most.allow(run.step):
             return
         bound, bound_s = float(self.candidates.cost[at]), self.candidates.least_seconds(at)
-        cost = base.cost(run.answer)
+        cost = base.cost(run.step)
         self.incumbents.append(Incumbent(cost, peak, at, bound, bound_s, base, layout, run))
         self.incumbents.sort(key=lambda one: one[:3])

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from clustersim.metrics.difference import format_causes, format_speed
 from clustersim.render.charts import Axis, Point, ScatterWithFront, Waterfall
-from clustersim.render.charts.bars import steps_of
 from clustersim.render.tables import percent
+from clustersim.reports.measures import format_causes, format_speed, steps_of
 from clustersim.studies.search.answer import (
     FrontOfLayouts,
     LayoutDifference,

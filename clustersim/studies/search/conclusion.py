@@ -11,14 +11,14 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from clustersim.metrics.difference import difference, format_causes, format_speed
 from clustersim.render.tables import percent
+from clustersim.reports.measures import format_causes, format_speed
 from clustersim.runs.cached_runs import CachedRuns
-from clustersim.runs.table import measures
 from clustersim.runs.variants import Variant
 from clustersim.scenario.file_values import file_values
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.step.answer import RunAnswer
+from clustersim.simulation.step.job_price import usd_per_hour
 from clustersim.studies.search.answer import (
     BestRun,
     FrontOfLayouts,
@@ -30,7 +30,6 @@ from clustersim.studies.search.answer import (
 )
 from clustersim.studies.search.best_first import Incumbent, Search
 from clustersim.studies.search.candidates import Base, excluded_by_rule
-from clustersim.studies.search.job_price import usd_per_hour
 
 
 def conclude(bases: Sequence[Base], found: Search, by: str, began: float) -> SearchAnswer:
@@ -71,8 +70,8 @@ def _title(bases: Sequence[Base]) -> str:
 
 
 def _answer_of(one: Incumbent) -> RunAnswer:
-    assert one.run.answer is not None, "an incumbent was replayed"
-    return one.run.answer
+    assert one.run.step is not None, "an incumbent was replayed"
+    return one.run.step
 
 
 def _set(one: Incumbent) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def _best(one: Incumbent) -> BestRun:
 
 
 def _ranked(one: Incumbent, best: Incumbent, by: str) -> RankedLayout:
-    answer, numbers = _answer_of(one), measures(_answer_of(one))
+    answer, numbers = _answer_of(one), _answer_of(one).measures()
     high = _answer_of(best).interval.high_s
     longest = inf if high is None else high
     return RankedLayout(
@@ -181,18 +180,18 @@ def _own_layout(best: Incumbent, runs: CachedRuns) -> LayoutDifference:
         why = f"the scenario's own layout is for {ranks:,} devices, not {devices:,}"
         return LayoutDifference("scenario", _other(best, values), None, None, {}, "", why)
     run = runs.run(Variant(base.scenario, base.changes, memory_first=True))
-    if run.answer is None:
+    if run.step is None:
         problem = re.sub(r"^\S+\.ya?ml(?::\d+)?: (?:plan: )?", "", (run.why or "").split("; ")[0])
         why = f"the scenario's own layout is not possible: {problem}"
         return LayoutDifference("scenario", _other(best, values), None, None, {}, "", why)
-    return _compared("scenario", best, values, run.answer)
+    return _compared("scenario", best, values, run.step)
 
 
 def _compared(
     against: str, best: Incumbent, values: Mapping[str, Any], other: RunAnswer
 ) -> LayoutDifference:
     own = _answer_of(best)
-    parts = difference(other.attribution, own.attribution)
+    parts = {part: s - other.attribution[part] for part, s in own.attribution.items()}
     sentence = format_speed("The best layout", own.tokens_per_s / other.tokens_per_s)
     if best.base.energy:
         sentence = f"{_energy(own, other)} and {sentence.removeprefix('The best layout ')}"

@@ -23,6 +23,7 @@ from clustersim.runs.study_files import files_of
 from clustersim.runs.variants import Variant
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.step.check import scenario_problems
+from clustersim.simulation.step.job_price import usd_per_hour
 from clustersim.studies.search.answer import SearchAnswer
 from clustersim.studies.search.arguments import (
     ENERGY,
@@ -44,7 +45,6 @@ from clustersim.studies.search.candidates import (
     excluded_by_rule,
 )
 from clustersim.studies.search.conclusion import conclude
-from clustersim.studies.search.job_price import usd_per_hour
 from clustersim.studies.search.launch import has_argument, launch_of
 from clustersim.studies.search.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.space import Choices, Space

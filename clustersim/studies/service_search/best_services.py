@@ -17,16 +17,16 @@ from clustersim.runs.arguments import parse_settings
 from clustersim.runs.cached_runs import CachedRuns
 from clustersim.runs.execution import OnProgress, ignore_progress
 from clustersim.runs.executors import workers
-from clustersim.runs.service_arguments import Limits, check_measure, missed_limits, read_limits
+from clustersim.runs.limits import Limits, missed_limits, read_limits
 from clustersim.runs.store import Store
 from clustersim.runs.study_files import files_of
 from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.file_values import file_values
-from clustersim.simulation.service.measures import service_measures
+from clustersim.simulation.measures import check_measure
 from clustersim.studies.service_search.answer import ServiceLayouts, ServiceSearch
 from clustersim.studies.service_search.arguments import request_of
 from clustersim.studies.service_search.bounded_layouts import bounded_layouts
-from clustersim.studies.service_search.bounded_search import Search
+from clustersim.studies.service_search.bounded_search import SERVICE, Search, excess_of
 
 TOP: Final = 3
 """Layouts that are proven to be the best, and reported."""
@@ -61,7 +61,7 @@ def search_services(
     ----------
     scenario : file or name of a shipped serving scenario
     devices : most devices; those of the scenario if None
-    objective : one of `SERVICE_MEASURES`
+    objective : a measure of services
     limits : of mean times, ``["tpot=50 ms"]`` or ``{"tpot": 0.05}``
     free : further keys with their values, ``"precision=fp8,int4"``, or keys of a layout with the
         only values that they may have, ``"plan.tensor=4,8"``
@@ -79,12 +79,12 @@ def search_services(
         in one line, for invalid input, and where no layout is valid.
     """
     began = time.perf_counter()
-    check_measure("--objective", objective)
+    measure = check_measure("--objective", objective, ("service",), str(scenario))
     if objective in UNBOUNDED:
         raise ScenarioError(
             f"--objective {objective}: has no bound (search tokens_per_s_per_device, or sweep)"
         )
-    bounds = read_limits(limits)
+    bounds = read_limits(limits, ("service",), str(scenario))
     request = request_of(str(scenario), devices, free, settings)
     candidates = bounded_layouts(request.bases, request.devices, request.allowed, request.pools)
     if not candidates.fit and not candidates.memory:
@@ -96,7 +96,7 @@ def search_services(
         if computing.elsewhere:
             computing.carry(files_of([own]))
         search = Search(
-            request, candidates, CachedRuns(computing, cache), objective, bounds, top, gap,
+            request, candidates, CachedRuns(computing, cache), measure, bounds, top, gap,
             seconds, began,
         )  # fmt: skip
         search.run(on_progress)
@@ -120,13 +120,13 @@ def _concluded(search: Search, own: Run) -> ServiceSearch:
     return ServiceSearch(
         name=plain.name,
         title=plain.scenario.title,
-        objective=search.objective,
+        objective=search.measure.name,
         limits=search.limits,
         devices=request.devices,
         best=best,
         ranked=found[: search.top],
         simulated=(*found, *(service for _, _, service in search.missed)),
-        own={} if own.service is None else service_measures(own.service),
+        own={} if own.answer is None else own.answer.measures(),
         layouts=ServiceLayouts(
             possible=candidates.possible,
             invalid=sum(candidates.excluded.values()),
@@ -148,7 +148,7 @@ def _nearest_bound(search: Search) -> list[tuple[float, str]]:
     """Return by how much the shortest possible times of layouts miss the limits."""
     found = []
     for one in search.candidates.fit:
-        excess = max(one.bound[name] / limit for name, limit in search.limits.items())
-        missed = missed_limits(one.bound, search.limits)
+        excess = excess_of(one.bound, search.limits)
+        missed = missed_limits(one.bound, search.limits, SERVICE)
         found.append((excess, f"{search.words(one.layout)}: at least {missed}"))
     return found

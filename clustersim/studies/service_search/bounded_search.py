@@ -11,13 +11,16 @@ from clustersim.catalog.changes import changes_of
 from clustersim.errors import SimulationError
 from clustersim.runs.cached_runs import CachedRuns
 from clustersim.runs.execution import OnProgress
-from clustersim.runs.service_arguments import missed_limits
+from clustersim.runs.limits import missed_limits
 from clustersim.runs.variants import FAILED, Run, Variant
-from clustersim.simulation.service.measures import SERVICE_MEASURES, service_measures
+from clustersim.simulation.measures import Measure, measures_of
 from clustersim.studies.service_search.answer import FoundService
 from clustersim.studies.service_search.arguments import ServiceRequest
 from clustersim.studies.service_search.bounded_layouts import Candidate, Candidates
 from clustersim.studies.service_search.service_layouts import ServiceLayout
+
+SERVICE: Final = measures_of(("service",))
+"""Measures of services by name."""
 
 POLL: Final = 1.0
 """Time between two looks at the clock while services are simulated [s]."""
@@ -30,7 +33,7 @@ class Search:
     request: ServiceRequest
     candidates: Candidates
     runs: CachedRuns
-    objective: str
+    measure: Measure
     limits: Mapping[str, float]
     top: int
     gap: float
@@ -44,12 +47,14 @@ class Search:
     _running: dict[Future[Run], Candidate] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.sign = 1 if SERVICE_MEASURES[self.objective] else -1
+        self.sign = 1 if self.measure.more_is_better else -1
         within = [
-            one for one in self.candidates.fit if missed_limits(one.bound, self.limits) is None
+            one
+            for one in self.candidates.fit
+            if missed_limits(one.bound, self.limits, SERVICE) is None
         ]
         self.out_of_limits = len(self.candidates.fit) - len(within)
-        self.ahead = sorted(within, key=lambda one: -self.sign * one.bound[self.objective])
+        self.ahead = sorted(within, key=lambda one: -self.sign * one.bound[self.measure.name])
 
     def run(self, on_progress: OnProgress) -> None:
         """Simulate candidates until the best are proven, or the time is over."""
@@ -85,21 +90,21 @@ class Search:
             limit = close if limit is None else max(limit, close)
         if limit is None:
             return len(self.ahead)
-        bounds = (self.sign * one.bound[self.objective] for one in self.ahead)
+        bounds = (self.sign * one.bound[self.measure.name] for one in self.ahead)
         return sum(1 for bound in bounds if bound > limit)
 
     def _value(self, found: FoundService) -> float:
-        return self.sign * found.measures[self.objective]
+        return self.sign * found.measures[self.measure.name]
 
     @property
     def remaining_gap(self) -> float | None:
         """By how much another layout can be better, share of the best."""
         if not self.found:
             return None
-        best, left = self.found[0][0].measures[self.objective], self.ahead[self._next :]
+        best, left = self.found[0][0].measures[self.measure.name], self.ahead[self._next :]
         if not left:
             return 0.0
-        more = max(0.0, self.sign * (left[0].bound[self.objective] - best) / best)
+        more = max(0.0, self.sign * (left[0].bound[self.measure.name] - best) / best)
         return more if isfinite(more) else None
 
     def _variant(self, candidate: Candidate) -> Variant:
@@ -114,22 +119,22 @@ class Search:
         if run.service is None:
             self.candidates.exclude(run.why or "")
             return
-        measures = service_measures(run.service)
+        measures = run.service.measures()
         if not measures:
             self.candidates.memory += 1
             return
         self.replayed += 1
-        value, bound = measures[self.objective], candidate.bound[self.objective]
+        value, bound = measures[self.measure.name], candidate.bound[self.measure.name]
         if value and isfinite(bound):
             self.ratios.append((value / bound) ** self.sign)
-        missed = missed_limits(measures, self.limits)
+        missed = missed_limits(measures, self.limits, SERVICE)
         point = self.request.points[candidate.base]
         free = {change.text.partition("=")[0]: change.text.partition("=")[2] for change in point}
         plan = candidate.layout.plan(self.request.bases[candidate.base].scenario)
         kept = bound if isfinite(bound) else None
         service = FoundService(plan, free, measures, kept, missed)
         if missed is not None:
-            excess = max(measures[name] / limit for name, limit in self.limits.items())
+            excess = excess_of(measures, self.limits)
             self.missed.append((excess, f"{self.words(candidate.layout)}: {missed}", service))
             return
         self.found.append((service, candidate))
@@ -141,3 +146,11 @@ class Search:
             " x ".join(f"{key} {n}" for key, n in pool.items() if n > 1) or "tensor 1"
             for pool in layout.pools
         )
+
+
+def excess_of(numbers: Mapping[str, float], limits: Mapping[str, float]) -> float:
+    """Return the largest ratio by which a limit is missed."""
+    ratios = {name: numbers[name] / limit for name, limit in limits.items() if name in numbers}
+    return max(
+        (1 / r if SERVICE[name].more_is_better else r for name, r in ratios.items()), default=0.0
+    )

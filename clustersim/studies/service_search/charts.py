@@ -6,18 +6,15 @@ from typing import Final
 from clustersim.render.charts import Axis, Lines, Series
 from clustersim.render.charts.bars import time_unit
 from clustersim.render.charts.lines import Stroke, reference
-from clustersim.render.service_words import front_title, measure_name
 from clustersim.render.tables import percent
-from clustersim.simulation.service.measures import (
-    RATE,
-    SERVICE_MEASURES,
-    SERVICE_TIMES,
-    SPEED,
-    service_front,
-)
 from clustersim.studies.service_search.answer import FoundService, ServiceSearch
+from clustersim.studies.service_search.bounded_search import SERVICE
 from clustersim.studies.service_search.text import found_text
-from clustersim.units import counted
+from clustersim.units import counted, format_number
+
+SPEED: Final = "tokens_per_s_per_user"
+RATE: Final = "tokens_per_s_per_device"
+"""Measures of the curve that services are judged by."""
 
 _LEAST: Final = 2
 """Points of a chart that is worth drawing."""
@@ -28,7 +25,7 @@ def speed_chart(answer: ServiceSearch) -> Lines | None:
 
     None where fewer than two have decoded.
     """
-    ran = [found for found in answer.simulated if found.measures[SPEED]]
+    ran = [found for found in answer.simulated if found.measures.get(SPEED)]
     if len(ran) < _LEAST:
         return None
     within, outside = _split(ran)
@@ -47,7 +44,7 @@ def speed_chart(answer: ServiceSearch) -> Lines | None:
     return Lines(
         title=front_title(front),
         caption=f"{answer.title}; {counted(len(ran), 'simulated layout')} of"
-        f" {answer.layouts.possible:,}; no other is better in {measure_name(answer.objective)}",
+        f" {answer.layouts.possible:,}; no other is better in {SERVICE[answer.objective].label}",
         description="Throughput of a device over the speed that one user sees; the front has the"
         " simulated layouts that no other one exceeds in both.",
         contents="layouts",
@@ -60,13 +57,13 @@ def speed_chart(answer: ServiceSearch) -> Lines | None:
 def bound_chart(answer: ServiceSearch) -> Lines | None:
     """Return the objective of each simulated layout over its bound; None with fewer than two."""
     known = [
-        found for found in answer.simulated if found.bound and found.measures[answer.objective]
+        found for found in answer.simulated if found.bound and found.measures.get(answer.objective)
     ]
     if len(known) < _LEAST or answer.tightness is None:
         return None
-    by, more = answer.objective, SERVICE_MEASURES[answer.objective]
+    by, measure = answer.objective, SERVICE[answer.objective]
     ends = [value for found in known for value in (found.bound or 0.0, found.measures[by])]
-    factor, unit = time_unit(max(ends)) if by in SERVICE_TIMES else (1.0, "")
+    factor, unit = time_unit(max(ends)) if measure.unit == "s" else (1.0, "")
     line = factor * min(ends), factor * max(ends)
     within, outside = _split(known)
     bars = [
@@ -80,8 +77,8 @@ def bound_chart(answer: ServiceSearch) -> Lines | None:
         best = factor * answer.best.measures[by]
         bars.append(_bounds("best", [answer.best], by, factor, "warning", "star"))
         bars.append(reference("best replay", (best, best), line))
-    side = "above" if more else "below"
-    name = measure_name(by)
+    side = "above" if measure.more_is_better else "below"
+    name = measure.label
     return Lines(
         title=f"Replays reach {percent(answer.tightness)} of their bound (median)",
         caption=f"{answer.title}; {counted(len(known), 'simulated layout')}",
@@ -93,6 +90,26 @@ def bound_chart(answer: ServiceSearch) -> Lines | None:
         y=Axis(f"{name} of the replay", unit),
         series=tuple(one for one in bars if one.x),
     )
+
+
+def front_title(front: Sequence[FoundService]) -> str:
+    """Return the ends of a front of services in words, the slowest user first."""
+    ends = [front[0]] if len(front) == 1 else [front[0], front[-1]]
+    pairs = [tuple(format_number(end.measures[name], 3) for name in (RATE, SPEED)) for end in ends]
+    rate, speed = pairs[0]
+    other = "".join(f", or {fast} at {quick}" for fast, quick in pairs[1:])
+    return f"{rate} tokens/s for each device at {speed} for each user{other}"
+
+
+def service_front(services: Sequence[FoundService]) -> list[FoundService]:
+    """Return the services that no other one beats in both speed and rate, the slowest first."""
+    front: list[FoundService] = []
+    most = 0.0
+    for each in sorted(services, key=lambda s: (-s.measures[SPEED], -s.measures[RATE])):
+        if each.measures[RATE] > most:
+            most = each.measures[RATE]
+            front.append(each)
+    return front[::-1]
 
 
 def _split(found: Sequence[FoundService]) -> tuple[list[FoundService], list[FoundService]]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clustersim.render.study_folder import StudyFiles
-from clustersim.simulation.service.measures import SERVICE_MEASURES
 from clustersim.studies.service_search.answer import ServiceSearch
+from clustersim.studies.service_search.bounded_search import SERVICE
 from clustersim.studies.service_search.charts import bound_chart, speed_chart
 from clustersim.studies.service_search.page import page
 from clustersim.studies.service_search.text import found_text
@@ -19,7 +19,7 @@ def files_of(answer: ServiceSearch, command: str = "") -> StudyFiles:
 
 
 def _rows(answer: ServiceSearch) -> Iterator[Sequence[Any]]:
-    yield ["layout", "missed", "bound", *SERVICE_MEASURES]
+    yield ["layout", "missed", "bound", *SERVICE]
     for found in answer.simulated:
-        measures = (found.measures.get(name) for name in SERVICE_MEASURES)
+        measures = (found.measures.get(name) for name in SERVICE)
         yield [found_text(found), found.missed, found.bound, *measures]

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clustersim.metrics.difference import format_ratio
-from clustersim.render.service_words import format_amount, format_measure, layout_text, measure_name
 from clustersim.render.tables import Row, percent
+from clustersim.reports.measures import amount, cells, format_ratio
+from clustersim.reports.service.text import layout_text
+from clustersim.runs.limits import format_limits
 from clustersim.scenario.serving import ReplicaFile
-from clustersim.simulation.service.measures import SERVICE_MEASURES
 from clustersim.studies.service_search.answer import FoundService, ServiceSearch
+from clustersim.studies.service_search.bounded_search import SERVICE
 from clustersim.units import format_seconds
 
 SHOWN: Final = (
@@ -35,14 +36,14 @@ def _best(answer: ServiceSearch) -> list[Row]:
     if best is None:
         why = "" if answer.nearest is None else f"; the nearest is {answer.nearest}"
         return [Row("best", f"no layout fits and meets the limits{why}", warning=True)]
-    value = best.measures[answer.objective]
-    lines = [Row("best", f"{found_text(best)}: {format_measure(answer.objective, value)}")]
+    measure, value = SERVICE[answer.objective], best.measures[answer.objective]
+    lines = [Row("best", f"{found_text(best)}: {amount(measure, value)}")]
     own = answer.own.get(answer.objective)
     if own:
-        ratio = value / own if SERVICE_MEASURES[answer.objective] else own / value
-        amount = format_amount(answer.objective, own)
-        name = measure_name(answer.objective)
-        text = f"{format_ratio(ratio)} times as good as that of the scenario ({amount} {name})"
+        ratio = measure.gain(own, value) or 0.0
+        text = (
+            f"{format_ratio(ratio)} times as good as that of the scenario ({amount(measure, own)})"
+        )
         lines.append(Row("gain", text))
     return [*lines, Row("proof", _proof(answer))]
 
@@ -73,8 +74,7 @@ def _layouts(answer: ServiceSearch) -> str:
 
 
 def _limits(answer: ServiceSearch) -> str:
-    named = ", ".join(f"{name} {format_seconds(s, 3)}" for name, s in answer.limits.items())
-    return f"{named} (means)"
+    return f"{format_limits(answer.limits, ['service'])} (means)"
 
 
 def _reasons(answer: ServiceSearch) -> list[Row]:
@@ -106,6 +106,6 @@ def found_table(answer: ServiceSearch) -> list[list[str]]:
     names = ["first token", "each token", "tokens/s", "per device", "per user", "devices"]
     table = [["layout", *names]] if answer.ranked else []
     for found in answer.ranked:
-        cells = [format_amount(name, found.measures[name]) for name in SHOWN]
-        table.append([found_text(found), *cells])
+        shown = cells([SERVICE[name] for name in SHOWN], found.measures)
+        table.append([found_text(found), *shown])
     return table

@@ -1,7 +1,6 @@
 """Sweep: all combinations of some values, and the best layout that fits."""
 
 from clustersim.studies.sweep.answer import SweepAnswer
-from clustersim.studies.sweep.arguments import read_axes, value_of
 from clustersim.studies.sweep.ranking import sweep
 
-__all__ = ["SweepAnswer", "read_axes", "sweep", "value_of"]
+__all__ = ["SweepAnswer", "sweep"]

@@ -8,25 +8,13 @@ from pydantic import Field
 
 from clustersim.runs.table import Row
 from clustersim.runs.variants import Value
+from clustersim.simulation.measures import Kind, Measure, measures_of
 
-MEASURES: Final = {
-    "tokens_per_s": True,
-    "tokens_per_s_per_device": True,
-    "samples_per_s": True,
-    "tflops_per_device_model": True,
-    "tflops_per_device_hardware": True,
-    "mfu": True,
-    "hfu": True,
-    "step_time_s": False,
-    "days": False,
-    "goodput": True,
-    "energy": False,
-    "cost": False,
-}
-"""Measures that layouts can be ranked by, and whether more is better."""
+ALIASES: Final = {"memory": "memory_peak_bytes"}
+"""Short names of costs that a measure is compared with."""
 
-COSTS: Final = {"memory": "memory_peak_bytes", "devices": "devices"}
-"""Columns of the costs that a measure is compared with."""
+MISSES: Final = "misses a limit"
+"""Verdict of a combination that fits, but not within the limits."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +23,15 @@ class VerdictCounts:
 
     Attributes
     ----------
-    fits : layouts that fit in memory
-    does_not_fit : layouts that need more memory than a device has; they are not replayed
+    fits : combinations that fit in memory and are within the limits
+    misses : combinations that fit, but miss a limit
+    does_not_fit : combinations that need more memory than a device has; they are not replayed
     invalid : combinations that are not allowed
     failed : runs that ended in a fault of clustersim
     """
 
     fits: int
+    misses: int
     does_not_fit: int
     invalid: Annotated[int, Field(alias="refused")]
     failed: int
@@ -63,12 +53,12 @@ class ValueChange:
 
 @dataclass(frozen=True)
 class ParetoFront:
-    """Layouts that no other layout beats in both the measure and the cost.
+    """Combinations that no other one beats in two measures.
 
     Attributes
     ----------
-    against : cost that the measure is compared with: `memory` or `devices`
-    positions : positions of these layouts in `points`, the cheapest first
+    against : measure that the ranking measure is compared with: `memory`, `devices`, ...
+    positions : positions of these combinations in `points`, the cheapest first
     """
 
     against: str
@@ -103,8 +93,10 @@ class SweepAnswer:
     name : file name of the scenario without its suffix
     title : title of the scenario
     axes : values of each axis, in order
+    kinds : kinds of its measures: `step`, `training run`, `service`
     filled : keys that take the remaining devices (`fill`)
-    by : measure that decides which layout is best
+    by : measure that decides which combination is best
+    limits : worst values that are allowed, by measure
     counts : number of combinations by verdict
     fresh : number of runs that were not in the run cache
     best : position of the best layout in `points`; null where none fits
@@ -119,8 +111,10 @@ class SweepAnswer:
     name: str
     title: str
     axes: Mapping[str, tuple[Value, ...]]
+    kinds: tuple[Kind, ...]
     filled: tuple[str, ...]
     by: str
+    limits: Mapping[str, float]
     counts: VerdictCounts
     fresh: int
     best: int | None
@@ -153,6 +147,11 @@ class SweepAnswer:
         return [key for key in self.axes if key in self.chosen or key in self.filled]
 
     @property
-    def more_is_better(self) -> bool:
-        """Whether the best layout has the largest value of the measure."""
-        return MEASURES[self.by]
+    def measure(self) -> Measure:
+        """The measure that decides which combination is best."""
+        return measures_of(self.kinds)[self.by]
+
+    @property
+    def cost(self) -> Measure:
+        """The measure that it is compared with in the front."""
+        return measures_of(self.kinds)[ALIASES.get(self.pareto.against, self.pareto.against)]

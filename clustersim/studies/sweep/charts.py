@@ -21,15 +21,11 @@ from clustersim.render.charts import (
 )
 from clustersim.render.tables import percent
 from clustersim.render.words import format_setting, short_keys
+from clustersim.reports.measures import amount
 from clustersim.runs.table import DOES_NOT_FIT, FITS, Row
 from clustersim.runs.variants import Value
-from clustersim.studies.sweep.answer import COSTS, SweepAnswer
-from clustersim.studies.sweep.text import (
-    UNITS,
-    amount,
-    measure_label,
-    point_of,
-)
+from clustersim.studies.sweep.answer import SweepAnswer
+from clustersim.studies.sweep.text import point_of
 from clustersim.units import GIB, format_number
 
 NEAR: Final = 0.95
@@ -82,7 +78,7 @@ def _heat_map(answer: SweepAnswer) -> HeatMap:
         y=down,
         measure=_measure(answer),
         fields={(place[0], place[1]): _field(answer, row) for place, row in rows.items()},
-        more_is_better=answer.more_is_better,
+        more_is_better=bool(answer.measure.more_is_better),
         best=None if best is None else (best[0], best[1]),
         hatched="does not fit: required over available memory",
         empty="invalid",
@@ -128,7 +124,7 @@ def _parallel_coordinates(answer: SweepAnswer) -> ParallelCoordinates:
             for row in rows.values()
         ),
         names=("fits", "best"),
-        more_is_better=answer.more_is_better,
+        more_is_better=bool(answer.measure.more_is_better),
     )
 
 
@@ -153,8 +149,7 @@ def _axes(answer: SweepAnswer) -> list[Axis]:
 
 
 def _measure(answer: SweepAnswer) -> Axis:
-    label, _, unit = UNITS[answer.by].partition(" [")
-    return Axis(label, unit.rstrip("]"))
+    return Axis(answer.measure.label, answer.measure.unit)
 
 
 def _best_rows(answer: SweepAnswer) -> dict[Place, Row]:
@@ -179,7 +174,7 @@ def _best_place(answer: SweepAnswer) -> Place | None:
 
 
 def _value(answer: SweepAnswer, row: Row | None) -> float | None:
-    return None if row is None or row["verdict"] != FITS else row[answer.by]
+    return None if row is None or row["verdict"] != FITS else row.get(answer.by)
 
 
 def _memory(row: Row) -> float | None:
@@ -206,7 +201,7 @@ def _hover(answer: SweepAnswer, row: Row | None) -> str:
     keys = [key for key in answer.varying if row.get(key) is not None]
     lines = [f"{name} {format_setting(row[key])}" for key, name in keys_with_names(keys)]
     text = _text(answer, row)
-    label = f"{UNITS[answer.by]}: {text}" if row["verdict"] == FITS else text
+    label = f"{answer.measure.axis}: {text}" if row["verdict"] == FITS else text
     return "\n".join([*lines, label])
 
 
@@ -216,27 +211,23 @@ def _finding(answer: SweepAnswer) -> str:
     if not answer.fitting:
         return f"None of {count} fits"
     best = answer.fitting[0]
-    title = f"Best of {count}: {amount(answer.by, best[answer.by])}"
+    title = f"Best of {count}: {amount(answer.measure, best[answer.by])}"
     return f"{title} with {point_of(answer.chosen, best)}" if len(answer.chosen) <= 3 else title
 
 
 def _description(answer: SweepAnswer) -> str:
-    return f"{UNITS[answer.by]} over {', '.join(short_keys(answer.chosen))}."
+    return f"{answer.measure.axis} over {', '.join(short_keys(answer.chosen))}."
 
 
 # --- the front ------------------------------------------------------------------------------------
 
-_COSTS: Final = {
-    "memory": Axis("memory of the fullest stage", "GiB"),
-    "devices": Axis("devices"),
-}
-
 
 def front_chart(answer: SweepAnswer) -> ScatterWithFront:
     """Return all layouts that fit, and those on the Pareto front."""
-    places = {row["position"]: i for i, row in enumerate(answer.fitting)}
+    known = with_cost(answer)
+    places = {row["position"]: i for i, row in enumerate(known)}
     best = point_of(answer.chosen or [*answer.axes], answer.fitting[0])
-    cost, gain = _COSTS[answer.pareto.against], _measure(answer)
+    cost, gain = _cost_axis(answer), _measure(answer)
     return ScatterWithFront(
         title=_front_finding(answer),
         caption=f"{answer.title}; {len(answer.fitting):,} of {len(answer.points):,} layouts fit",
@@ -244,10 +235,10 @@ def front_chart(answer: SweepAnswer) -> ScatterWithFront:
         f" the best {gain.label} for their {cost.label}.",
         contents="layouts on the Pareto front",
         x=cost,
-        y=Axis(gain.label, gain.unit, zero=answer.more_is_better),
+        y=Axis(gain.label, gain.unit, zero=bool(answer.measure.more_is_better)),
         points=tuple(
             Point(float(cost), float(row[answer.by]), _point_text(answer, row))
-            for row, cost in zip(answer.fitting, costs(answer), strict=True)
+            for row, cost in zip(known, costs(answer), strict=True)
         ),
         front=tuple(places[row["position"]] for row in answer.front),
         best=0,
@@ -257,13 +248,23 @@ def front_chart(answer: SweepAnswer) -> ScatterWithFront:
 
 def costs(answer: SweepAnswer) -> list[float]:
     """Return the costs of the layouts that fit, the best layout first, as the axis has them."""
-    scale = GIB if answer.pareto.against == "memory" else 1
-    return [row[COSTS[answer.pareto.against]] / scale for row in answer.fitting]
+    scale = GIB if answer.cost.unit == "B" else 1
+    return [row[answer.cost.name] / scale for row in with_cost(answer)]
+
+
+def with_cost(answer: SweepAnswer) -> list[Row]:
+    """Return the layouts that fit and whose cost is known, the best first."""
+    return [row for row in answer.fitting if answer.cost.name in row]
+
+
+def _cost_axis(answer: SweepAnswer) -> Axis:
+    cost = answer.cost
+    return Axis(cost.label, "GiB" if cost.unit == "B" else cost.unit)
 
 
 def cost_label(answer: SweepAnswer) -> str:
     """Return the title of the axis of costs."""
-    return _COSTS[answer.pareto.against].title
+    return _cost_axis(answer).title
 
 
 def _point_text(answer: SweepAnswer, row: Row) -> str:
@@ -278,23 +279,17 @@ def keys_with_names(keys: Sequence[str]) -> Iterable[tuple[str, str]]:
 
 def _front_finding(answer: SweepAnswer) -> str:
     """Return the cost of a rate near the best one, as a title."""
-    best = answer.front[-1]
+    best, label = answer.front[-1], answer.measure.label
     if len(answer.front) == 1:
-        least = f"the least {answer.pareto.against}"
-        return f"One layout has the best {measure_label(answer.by)} and needs {least}"
+        return f"One layout has the best {label} and the best {answer.cost.label}"
     near = next(row for row in answer.front if _share(answer, row, best) >= NEAR)
     near = answer.front[-2] if near is best else near
     share = percent(_share(answer, near, best))
-    spent, most = (_cost(answer, row) for row in (near, best))
-    return f"{share} of the best {measure_label(answer.by)} needs {spent} instead of {most}"
+    near_cost, most = (answer.cost.text(row[answer.cost.name]) for row in (near, best))
+    return f"{share} of the best {label} at {answer.cost.label} {near_cost} instead of {most}"
 
 
 def _share(answer: SweepAnswer, row: Row, best: Row) -> float:
     """Return the rate of a layout as a share of the best."""
     ratio = float(row[answer.by] / best[answer.by])
     return ratio if ratio <= 1 else 1 / ratio
-
-
-def _cost(answer: SweepAnswer, row: Row) -> str:
-    value = row[COSTS[answer.pareto.against]]
-    return f"{value / GIB:.1f} GiB" if answer.pareto.against == "memory" else f"{value:,} devices"

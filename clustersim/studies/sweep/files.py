@@ -6,9 +6,8 @@ from clustersim.render.charts import Picture
 from clustersim.render.study_folder import StudyFiles
 from clustersim.runs.table import data_frame
 from clustersim.studies.sweep.answer import SweepAnswer
-from clustersim.studies.sweep.charts import cost_label, costs, front_chart, layouts_chart
+from clustersim.studies.sweep.charts import cost_label, costs, front_chart, layouts_chart, with_cost
 from clustersim.studies.sweep.page import page
-from clustersim.studies.sweep.text import UNITS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +27,7 @@ def files_of(answer: SweepAnswer, command: str = "") -> StudyFiles:
     figures: dict[str, Picture] = {}
     if answer.chosen:
         figures["sweep"] = layouts_chart(answer)
-    if len(answer.fitting) > 1:
+    if len(with_cost(answer)) > 1:
         figures["pareto"] = front_chart(answer)
         frames["pareto.csv"] = front_frame(answer)
     return StudyFiles(page(answer, command), {}, figures, frames)
@@ -43,9 +42,9 @@ def front_frame(answer: SweepAnswer) -> "pd.DataFrame":
         {
             **{key: row.get(key) for key in answer.axes},
             cost_label(answer): cost,
-            UNITS[answer.by]: row[answer.by],
+            answer.measure.axis: row[answer.by],
             "on_the_front": row["position"] in front,
         }
-        for row, cost in zip(answer.fitting, costs(answer), strict=True)
+        for row, cost in zip(with_cost(answer), costs(answer), strict=True)
     ]
     return pd.DataFrame(rows)

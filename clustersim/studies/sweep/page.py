@@ -5,13 +5,12 @@ from typing import Final
 from clustersim.render.charts.picture import Column, Table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
-from clustersim.render.tables import percent
 from clustersim.render.words import format_setting
-from clustersim.runs.table import Row
+from clustersim.reports.measures import cells, headlines
+from clustersim.simulation.measures import BRIEF
 from clustersim.studies.sweep.answer import SweepAnswer
-from clustersim.studies.sweep.charts import front_chart, keys_with_names, layouts_chart
-from clustersim.studies.sweep.text import measure_label, point_of, reason_scope, rows
-from clustersim.units import GIB, format_number, format_seconds
+from clustersim.studies.sweep.charts import front_chart, keys_with_names, layouts_chart, with_cost
+from clustersim.studies.sweep.text import point_of, reason_scope, rows, shown_measures
 
 SHOWN: Final = 1_000
 """Maximum number of layouts in the table; `sweep.csv` has all."""
@@ -26,10 +25,11 @@ def page(answer: SweepAnswer, command: str = "") -> Page:
     if answer.chosen:
         chart = page_chart(layouts_chart(answer))
         sections.append(Section("All layouts", "layouts", (), (chart, *_ranking(answer))))
-    if len(answer.fitting) > 1:
-        title = f"Pareto front: {measure_label(answer.by)} and {answer.pareto.against}"
+    if len(with_cost(answer)) > 1:
+        title = f"Pareto front: {answer.measure.label} and {answer.cost.label}"
         sections.append(Section(title, "pareto", (), (page_chart(front_chart(answer)),)))
-    subtitle = f"{len(answer.points):,} combinations, {answer.counts.fits:,} fit in memory"
+    within = " and meet the limits" if answer.limits else ""
+    subtitle = f"{len(answer.points):,} combinations, {answer.counts.fits:,} fit in memory{within}"
     return Page(answer.title, subtitle, (*sections, *_reasons(answer)), command)
 
 
@@ -48,31 +48,25 @@ def _cards(answer: SweepAnswer) -> tuple[Card, ...]:
     if not answer.fitting:
         return (fit,)
     best = answer.fitting[0]
-    memory = f"of {best['memory_capacity_bytes'] / GIB:.1f} GiB per device"
-    mfu = f"MFU {percent(best['mfu'])}"
+    first, *others = headlines(answer.kinds, [best], answer.by, of=BRIEF)
     layout = point_of([*answer.axes], best)
-    return (
-        Card("throughput of the best", f"{best['tokens_per_s']:,.0f} tokens/s", layout),
-        Card("step time", format_seconds(best["step_time_s"]), mfu),
-        Card("memory", f"{best['memory_peak_bytes'] / GIB:.1f} GiB", memory),
-        fit,
-    )
+    cards = (Card(measure.label, measure.text(best[measure.name])) for measure in others)
+    return (Card(f"{first.label} of the best", first.text(best[first.name]), layout), *cards, fit)
 
 
 def _ranking(answer: SweepAnswer) -> tuple[Table, ...]:
     """Return the layouts that fit, the best first; no table where none fits."""
     if not answer.fitting:
         return ()
-    keys = answer.varying or [*answer.axes]
+    keys, measures = answer.varying or [*answer.axes], shown_measures(answer)
     lines = tuple(
-        (f"{place:,}", *(format_setting(row.get(key)) for key in keys), *_numbers(row))
-        for place, row in enumerate(answer.fitting[:SHOWN], 1)
+        (f"{rank:,}", *(format_setting(row.get(key)) for key in keys), *cells(measures, row))
+        for rank, row in enumerate(answer.fitting[:SHOWN], 1)
     )
-    names = "step time [s]", "throughput [tokens/s]", "MFU [%]", "memory [GiB]"
     columns = (
         Column("rank", True),
         *(Column(name, _is_number(answer, key)) for key, name in keys_with_names(keys)),
-        *(Column(name, True) for name in names),
+        *(Column(measure.label, True) for measure in measures),
     )
     more = len(answer.fitting) - SHOWN
     rest = f"; {more:,} more are in sweep.csv" if more > 0 else ""
@@ -82,15 +76,6 @@ def _ranking(answer: SweepAnswer) -> tuple[Table, ...]:
 def _is_number(answer: SweepAnswer, key: str) -> bool:
     """Whether an axis has numbers only, which are aligned to the right."""
     return all(type(row.get(key)) in (int, float) for row in answer.fitting)
-
-
-def _numbers(row: Row) -> tuple[str, ...]:
-    return (
-        format_number(row["step_time_s"]),
-        f"{row['tokens_per_s']:,.0f}",
-        f"{100 * row['mfu']:.1f}",
-        f"{row['memory_peak_bytes'] / GIB:.1f}",
-    )
 
 
 def _reasons(answer: SweepAnswer) -> tuple[Section, ...]:

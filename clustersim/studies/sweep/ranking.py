@@ -1,31 +1,33 @@
-"""Run all combinations of some values, and rank those that fit.
+"""Run all combinations of some values, and rank those that fit and are within the limits.
 
 axes --grid--> variants --run--> runs --ranked--> best, front, reasons
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from clustersim.catalog.changes import Settings
-from clustersim.catalog.tree import is_fact, nearest
-from clustersim.errors import ScenarioError
+from clustersim.catalog.tree import is_fact
+from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.arguments import parse_settings, study_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
-from clustersim.runs.run_arguments import check_run_measure
-from clustersim.runs.table import DOES_NOT_FIT, FITS, RUN_MEASURES, Row, row, verdict_text
+from clustersim.runs.limits import Limits, missed_limits, read_limits
+from clustersim.runs.table import DOES_NOT_FIT, FITS, Row, row
 from clustersim.runs.variants import FAILED, INVALID, Run, Variant
-from clustersim.scenario.load import Loaded, load
+from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.simulation.measures import Measure, check_measure, measures_of
+from clustersim.studies.compare import kinds_of
 from clustersim.studies.sweep.answer import (
-    COSTS,
-    MEASURES,
+    ALIASES,
+    MISSES,
     ParetoFront,
     SweepAnswer,
     ValueChange,
     VerdictCounts,
 )
-from clustersim.studies.sweep.arguments import FILL, Over, read_axes
+from clustersim.studies.sweep.arguments import FILL, Over, SweepAxis, read_axes
 from clustersim.studies.sweep.combinations import filled_keys, grid, points_of
 from clustersim.studies.sweep.shared_reasons import reasons_of
 
@@ -35,25 +37,29 @@ def sweep(
     *,
     over: Over = (),
     table: str | Path | None = None,
-    by: str = "tokens_per_s",
+    by: str | None = None,
     pareto: str | None = None,
+    limits: Limits = (),
     settings: Settings = (),
     store: str | Path | None = None,
     jobs: int | None = None,
     executor: str | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> SweepAnswer:
-    """Run all combinations of some values; find the best layout that fits.
+    """Run all combinations of some values; find the best one that fits and is within the limits.
 
-    Layouts that do not fit in memory are not replayed.
+    Layouts of training that do not fit in memory are not replayed.
 
     Parameters
     ----------
     scenario : file or name of a shipped scenario
     over : axes, ``{"plan.tensor": [1, 2, 4]}`` or ``["plan.tensor=1:4", "plan.data=fill"]``
     table : CSV file of combinations, a column for each key
-    by : measure that decides which layout is best, a key of ``answer.points``
-    pareto : cost of the front, ``"memory"`` or ``"devices"``; devices if None and they vary
+    by : measure that decides which combination is best, a key of ``answer.points``; tokens/s of
+        training, tokens/s per device of services if None
+    pareto : measure of the front next to `by`: ``"memory"``, ``"devices"``, ...; if None devices
+        where they vary, else memory; of services tokens/s per user
+    limits : worst values that are allowed, ``["tpot=50 ms"]`` or ``{"tpot": 0.05}``
     settings : changes of all runs, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
     store : run cache (SQLite); in memory if None
     jobs : number of processes; one per core if None
@@ -74,92 +80,131 @@ def sweep(
     >>> answer.fitting[0]["recompute"]
     'none'
     """
-    _check_word("--by", by, MEASURES)
-    if pareto is not None:
-        _check_word("--pareto", pareto, COSTS)
     axes = read_axes(over, table)
-    base = load(scenario, parse_settings(settings))
-    if by in RUN_MEASURES:
-        check_run_measure(by, [base])
+    base = _base(scenario, parse_settings(settings), axes)
+    kinds = kinds_of(base)
+    if by is not None:
+        check_measure("--by", by, kinds, base.name)
+    if pareto is not None:
+        check_measure("--pareto", ALIASES.get(pareto, pareto), kinds, base.name)
+    bounds = read_limits(limits, kinds, base.name)
     variants = grid(str(scenario), base, axes)
     study = study_of("sweep", base.name, base.scenario.title, variants)
     runs = run_study(
         study, variants, store=store, jobs=jobs, executor=executor, on_progress=on_progress
     )
-    return rank_layouts(base, variants, runs, filled=filled_keys(axes), by=by, pareto=pareto)
+    filled = filled_keys(axes)
+    return rank(base, variants, runs, filled=filled, by=by, pareto=pareto, limits=bounds)
 
 
-def _check_word(option: str, word: str, allowed: Collection[str]) -> None:
-    if word not in allowed:
-        hint = nearest(word, allowed)
-        raise ScenarioError(f"{option} {word}: unknown{hint} (allowed: {', '.join(allowed)})")
+def _base(
+    scenario: str | Path, settings: Sequence[Any], axes: Sequence[SweepAxis]
+) -> Loaded | LoadedService:
+    """Return the scenario, with the first value of each axis where it is incomplete without."""
+    try:
+        return load_any(scenario, settings)
+    except (ScenarioError, CatalogError):
+        first = [change for axis in axes for change in axis.choices[0].changes.values()]
+        if any(change.value == FILL for change in first):
+            raise
+        try:
+            return load_any(scenario, (*settings, *first))
+        except (ScenarioError, CatalogError):
+            pass
+        raise
 
 
-def rank_layouts(
-    base: Loaded,
+def rank(
+    base: Loaded | LoadedService,
     variants: Sequence[Variant],
     runs: Sequence[Run],
     *,
     filled: tuple[str, ...] = (),
-    by: str = "tokens_per_s",
+    by: str | None = None,
     pareto: str | None = None,
+    limits: Limits = (),
 ) -> SweepAnswer:
     """Return the answer of the runs of some variants; parameters as in `sweep`."""
+    kinds = kinds_of(base)
+    service, table = "service" in kinds, measures_of(kinds)
+    by = by or ("tokens_per_s_per_device" if service else "tokens_per_s")
+    bounds = read_limits(limits, kinds, base.name)
     both = [*zip(variants, runs, strict=True)]
-    rows = tuple({"position": i, **row(*pair)} for i, pair in enumerate(both))
-    fitting = _ranking(rows, by)
+    rows = tuple(
+        {"position": i, **_judged(*pair, by, bounds, table)} for i, pair in enumerate(both)
+    )
+    fitting = _ranking(rows, table[by])
     best = variants[fitting[0]["position"]].point if fitting else {}
-    sizes = {one["devices"] for one in rows if "devices" in one}
-    cost = pareto or ("devices" if len(sizes) > 1 else "memory")
+    sizes = {each["devices"] for each in rows if "devices" in each}
+    usual = "devices" if len(sizes) > 1 else "memory"
+    cost = pareto or ("tokens_per_s_per_user" if service else usual)
     axes = points_of(variants)
     return SweepAnswer(
         name=base.name,
         title=base.scenario.title,
         axes={key: tuple(v for v in values if v != FILL) for key, values in axes.items()},
+        kinds=kinds,
         filled=filled,
         by=by,
-        counts=_counts(runs),
+        limits=bounds,
+        counts=_counts(rows),
         fresh=sum(run.fresh for run in {run.key: run for run in runs}.values()),
         best=fitting[0]["position"] if fitting else None,
-        ranked=tuple(one["position"] for one in fitting),
+        ranked=tuple(each["position"] for each in fitting),
         changed={
             key: ValueChange(old, value)
             for key, value in best.items()
             if (old := _value(base, key)) != value
         },
-        pareto=ParetoFront(cost, _front(fitting, by, COSTS[cost])),
+        pareto=ParetoFront(cost, _front(fitting, table[by], table[ALIASES.get(cost, cost)])),
         invalid=reasons_of(both, INVALID),
         failed=reasons_of(both, FAILED),
         points=rows,
     )
 
 
-def _counts(runs: Sequence[Run]) -> VerdictCounts:
-    count = Counter(map(verdict_text, runs))
-    return VerdictCounts(count[FITS], count[DOES_NOT_FIT], count[INVALID], count[FAILED])
+def _judged(
+    variant: Variant, run: Run, by: str, limits: dict[str, float], table: dict[str, Measure]
+) -> Row:
+    """Return the row of a run, with the limits that it misses, or why it is not ranked."""
+    line = row(variant, run)
+    if line["verdict"] == DOES_NOT_FIT and run.answer is not None:
+        line["why"] = run.answer.memory.verdict
+    if line["verdict"] != FITS or run.answer is None:
+        return line
+    missed = missed_limits(line, limits, table)
+    if missed is not None:
+        return line | {"verdict": MISSES, "why": missed}
+    return line if by in line else line | {"why": run.answer.why_missing(by)}
 
 
-def _ranking(rows: Sequence[Row], by: str) -> list[Row]:
+def _counts(rows: Sequence[Row]) -> VerdictCounts:
+    count = Counter(each["verdict"] for each in rows)
+    return VerdictCounts(*(count[v] for v in (FITS, MISSES, DOES_NOT_FIT, INVALID, FAILED)))
+
+
+def _ranking(rows: Sequence[Row], by: Measure) -> list[Row]:
     """Return the rows that fit, the best first; of equal ones the one with less memory."""
-    sign = -1 if MEASURES[by] else 1
-    fitting = [one for one in rows if one["verdict"] == FITS and by in one]
-    return sorted(fitting, key=lambda one: (sign * one[by], one["memory_peak_bytes"]))
+    fitting = [each for each in rows if each["verdict"] == FITS and by.name in each]
+    return sorted(
+        fitting, key=lambda each: (by.order(each[by.name]), each.get("memory_peak_bytes", 0.0))
+    )
 
 
-def _front(fitting: Sequence[Row], by: str, cost: str) -> tuple[int, ...]:
+def _front(fitting: Sequence[Row], by: Measure, cost: Measure) -> tuple[int, ...]:
     """Return the positions of rows that no other beats in both, the cheapest first."""
-    sign = -1 if MEASURES[by] else 1
-    rank = {one["position"]: i for i, one in enumerate(fitting)}
+    rank = {each["position"]: i for i, each in enumerate(fitting)}
     positions: list[int] = []
     best = float("inf")
-    for one in sorted(fitting, key=lambda one: (one[cost], rank[one["position"]])):
-        if sign * one[by] < best:
-            positions.append(one["position"])
-            best = sign * one[by]
+    known = [each for each in fitting if cost.name in each]
+    for each in sorted(known, key=lambda e: (cost.order(e[cost.name]), rank[e["position"]])):
+        if by.order(each[by.name]) < best:
+            positions.append(each["position"])
+            best = by.order(each[by.name])
     return tuple(positions)
 
 
-def _value(base: Loaded, key: str) -> Any:
+def _value(base: Loaded | LoadedService, key: str) -> Any:
     """Return the value of a key in a scenario, defaults included; None if it has none."""
     value: Any = base.scenario.model_dump(mode="json", by_alias=True)
     for word in key.replace("[", ".").replace("]", "").split("."):

@@ -4,48 +4,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from clustersim.render.tables import Row as Line
-from clustersim.render.tables import (
-    percent,
-)
 from clustersim.render.words import UNMASKED, format_setting, short_keys
-from clustersim.runs.table import RUN_MEASURES, Row
+from clustersim.reports.measures import cells, headlines, summary
+from clustersim.runs.limits import format_limits
+from clustersim.runs.table import DOES_NOT_FIT, FITS, Row
 from clustersim.runs.variants import Value
-from clustersim.studies.sweep.answer import ReasonCount, SweepAnswer, ValueChange, VerdictCounts
-from clustersim.units import GIB, counted, format_number, format_seconds
+from clustersim.simulation.measures import Measure
+from clustersim.studies.sweep.answer import (
+    MISSES,
+    ReasonCount,
+    SweepAnswer,
+    ValueChange,
+    VerdictCounts,
+)
+from clustersim.units import counted
 
 SHOWN: Final = 10
 """Number of layouts, and of values of an axis, that are printed; half as many reasons are."""
-
-UNITS: Final = {
-    "tokens_per_s": "throughput [tokens/s]",
-    "tokens_per_s_per_device": "throughput per device [tokens/s]",
-    "samples_per_s": "throughput [samples/s]",
-    "tflops_per_device_model": "model FLOPs per device [TFLOP/s]",
-    "tflops_per_device_hardware": "hardware FLOPs per device [TFLOP/s]",
-    "mfu": "MFU [fraction of peak]",
-    "hfu": "HFU [fraction of peak]",
-    "step_time_s": "step time [s]",
-    "days": "duration of the run [days]",
-    "goodput": "goodput [fraction of time]",
-    "energy": "energy of the run [kWh]",
-    "cost": "price of the run [USD]",
-}
-"""Measures with their units, as axes of figures name them."""
-
-_AMOUNTS: Final = {
-    "tokens_per_s": "{} tokens/s",
-    "tokens_per_s_per_device": "{} tokens/s per device",
-    "samples_per_s": "{} samples/s",
-    "tflops_per_device_model": "{} TFLOP/s per device",
-    "tflops_per_device_hardware": "{} TFLOP/s per device with recomputation",
-    "mfu": "MFU {}",
-    "hfu": "HFU {}",
-    "step_time_s": "step time {} s",
-    "days": "{} days",
-    "goodput": "goodput {}",
-    "energy": "{} kWh",
-    "cost": "{} USD",
-}
 
 
 def rows(answer: SweepAnswer) -> list[Line]:
@@ -53,51 +28,41 @@ def rows(answer: SweepAnswer) -> list[Line]:
     return [
         Line("axes", _axes(answer)),
         Line("verdicts", _verdicts(answer.counts)),
+        *([Line("limits", format_limits(answer.limits, answer.kinds))] if answer.limits else []),
         *_best(answer),
-        *([Line("MFU", UNMASKED)] if any(row["mfu"] > 1 for row in answer.fitting) else []),
+        *([Line("MFU", UNMASKED)] if any(row.get("mfu", 0) > 1 for row in answer.fitting) else []),
         *_reasons("invalid", answer.invalid, answer),
         *_reasons("failed", answer.failed, answer),
     ]
 
 
 def layout_tables(answer: SweepAnswer) -> list[tuple[str, list[list[str]]]]:
-    """Return the best layouts and the front, each with a heading; none where nothing fits."""
+    """Return the best combinations and the front, each with a heading; none where nothing fits."""
     if not answer.fitting:
         return []
     best, front = answer.fitting[:SHOWN], answer.front
     heading = f"{len(best)} best layouts" if len(best) > 1 else "the only layout that fits"
     sections = [(heading, layouts(answer, best))]
     if len(front) > 1:
-        label = measure_label(answer.by)
-        heading = f"Pareto front of {label} and {answer.pareto.against}"
+        heading = f"Pareto front of {answer.measure.label} and {answer.cost.label}"
         sections.append((heading, layouts(answer, front[-SHOWN:])))
     return sections
 
 
 def layouts(answer: SweepAnswer, found: Sequence[Row]) -> list[list[str]]:
-    """Return layouts as a table, its headings first."""
-    keys = answer.varying
-    several = len({row["devices"] for row in answer.fitting}) > 1
-    run = [name for name in RUN_MEASURES if all(name in row for row in found)]
-    headings = [*short_keys(keys), "step", "tokens/s", "per device", "TFLOP/s", "MFU", "GiB"]
-    table = [[*headings, *run, *(["devices"] if several else [])]]
+    """Return combinations as a table, the headings first."""
+    keys, measures = answer.varying, shown_measures(answer)
+    table = [[*short_keys(keys), *(measure.heading for measure in measures)]]
     for row in found:
-        devices = [f"{row['devices']:,}"] if several else []
-        of_run = [format_number(row[name]) for name in run]
-        settings = (format_setting(row.get(key)) for key in keys)
-        table.append([*settings, *_numbers(row), *of_run, *devices])
+        table.append([*(format_setting(row.get(key)) for key in keys), *cells(measures, row)])
     return table
 
 
-def _numbers(row: Row) -> list[str]:
-    return [
-        format_seconds(row["step_time_s"]),
-        f"{row['tokens_per_s']:,.0f}",
-        f"{row['tokens_per_s_per_device']:,.1f}",
-        f"{row['tflops_per_device_model']:.1f}",
-        percent(row["mfu"]),
-        f"{row['memory_peak_bytes'] / GIB:.1f}",
-    ]
+def shown_measures(answer: SweepAnswer) -> list[Measure]:
+    """Return the measures of a table: headlines, `by`, and devices where their number varies."""
+    several = len({row["devices"] for row in answer.fitting}) > 1
+    names = [m.name for m in headlines(answer.kinds, answer.fitting)]
+    return headlines(answer.kinds, answer.fitting, *names, answer.by, *["devices"] * several)
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -107,16 +72,6 @@ def point_of(keys: Sequence[str], point: Mapping[str, Any]) -> str:
     """Return a point as text: ``'tensor 8, pipeline 4'``."""
     names = zip(keys, short_keys(keys), strict=True)
     return ", ".join(f"{name} {format_setting(point[key])}" for key, name in names if key in point)
-
-
-def amount(by: str, value: float) -> str:
-    """Return a measure with its unit: ``'9,914 tokens/s'``."""
-    return _AMOUNTS[by].format(format_number(value))
-
-
-def measure_label(by: str) -> str:
-    """Return the name of a measure without its unit: ``'throughput'``."""
-    return UNITS[by].partition(" [")[0]
 
 
 def _axes(answer: SweepAnswer) -> str:
@@ -130,6 +85,8 @@ def _axes(answer: SweepAnswer) -> str:
 
 def _verdicts(counts: VerdictCounts) -> str:
     texts = [f"{counts.fits:,} fit"]
+    if counts.misses:
+        texts.append(f"{counts.misses:,} miss a limit")
     if counts.does_not_fit:
         texts.append(f"{counts.does_not_fit:,} do not fit in memory (not replayed)")
     if counts.invalid:
@@ -142,20 +99,24 @@ def _verdicts(counts: VerdictCounts) -> str:
 def _best(answer: SweepAnswer) -> list[Line]:
     """Return the best layout, and what it changes in the scenario."""
     if not answer.fitting:
-        return [Line("best", "no layout fits", warning=True)]
+        return [Line("best", _none(answer), warning=True)]
     best = answer.fitting[0]
     keys = [key for key in answer.varying if key in best] or [*answer.axes]
-    memory = f"{best['memory_peak_bytes'] / GIB:.1f} of {best['memory_capacity_bytes'] / GIB:.1f}"
-    step, mfu = format_seconds(best["step_time_s"]), percent(best["mfu"])
-    speed = f"step {step}, {best['tokens_per_s']:,.0f} tokens/s, MFU {mfu}"
-    if answer.by in RUN_MEASURES:
-        speed = f"{amount(answer.by, best[answer.by])}, {speed}"
     changes = zip(answer.changed.values(), short_keys([*answer.changed]), strict=True)
     changed = [f"{name} {_old(change)} -> {format_setting(change.to)}" for change, name in changes]
     return [
-        Line("best", f"{point_of(keys, best)}: {speed}, {memory} GiB"),
+        Line("best", f"{point_of(keys, best)}: {summary(answer.kinds, best, answer.by)}"),
         Line("changes", ", ".join(changed) or "none (the scenario itself is the best)"),
     ]
+
+
+def _none(answer: SweepAnswer) -> str:
+    """Return why there is no best combination: the reason of the first that ran."""
+    ran = [row for row in answer.points if row["verdict"] in (MISSES, DOES_NOT_FIT, FITS)]
+    if not ran:
+        return "no layout fits"
+    first, rule = ran[0], "fits and meets the limits" if answer.limits else "fits"
+    return f"no layout {rule}; {point_of([*answer.axes], first)}: {first['why']}"
 
 
 def _old(change: ValueChange) -> str:

@@ -1,6 +1,5 @@
-"""What if: changes of one scenario, ranked by the time that they save."""
+"""What if: changes of one scenario, ranked by what they improve."""
 
-from clustersim.studies.whatif.answer import WhatIfAnswer, whatif
-from clustersim.studies.whatif.arguments import change_groups, variants_of
+from clustersim.studies.whatif.answer import ChangeResult, WhatIfAnswer, whatif
 
-__all__ = ["WhatIfAnswer", "change_groups", "variants_of", "whatif"]
+__all__ = ["ChangeResult", "WhatIfAnswer", "whatif"]

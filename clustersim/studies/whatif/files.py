@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clustersim.render.study_folder import StudyFiles
-from clustersim.runs.table import run_measures
 from clustersim.studies.whatif.answer import WhatIfAnswer
 from clustersim.studies.whatif.charts import savings_chart
 from clustersim.studies.whatif.page import page
-from clustersim.studies.whatif.text import link_of, text_of
+from clustersim.studies.whatif.text import text_of
 
 
 def files_of(answer: WhatIfAnswer, command: str = "") -> StudyFiles:
@@ -22,11 +21,13 @@ def files_of(answer: WhatIfAnswer, command: str = "") -> StudyFiles:
 
 def _changes(answer: WhatIfAnswer) -> Iterator[Sequence[Any]]:
     """Yield a line for each change, and one for all together."""
-    columns = ("verdict", "why", "step_time_s", "saved_s", "saved_fraction", "part", "fits")
-    measures = [] if answer.base.training is None else [*run_measures(answer.base)]
-    yield ["change", *columns, "bottleneck", *(f"saved_{name}" for name in measures)]
+    columns, measures = ("verdict", "why", "gain", "change", "part", "fits"), answer.base.measures()
+    yield ["settings", *columns, "bottleneck", *measures]
     for change in [*answer.changes, *([answer.together] if answer.together else [])]:
-        link = change.bottleneck and link_of(change.bottleneck.after)
-        saved = change.saved_run or {}
-        of_run = (saved.get(name) for name in measures)
-        yield [text_of(change), *(getattr(change, column) for column in columns), link, *of_run]
+        bottleneck = change.facts.get("bottleneck")
+        yield [
+            text_of(change),
+            *(getattr(change, column) for column in columns),
+            None if bottleneck is None else bottleneck.after,
+            *(change.measures.get(name) for name in measures),
+        ]

@@ -7,7 +7,7 @@ sequence of a step, or a share of predicted seconds.
 from collections.abc import Mapping
 from typing import Final
 
-from clustersim.render.service_words import part_name
+from clustersim.reports.measures import part_name
 from clustersim.validation.explanation.quantities import QUANTITIES, Amount, Quantity
 from clustersim.validation.token_times import TokenTime
 

@@ -1,0 +1,318 @@
+"""The measures of answers, in the one table that names them, and what every answer has.
+
+    answer.measures()  {name: number}     by which scenarios are compared, ranked, limited, searched
+    answer.accounts()  sums whose parts add up: of a step, a token, a first token, a run
+
+Command line, tables, charts, limits, objectives, schemas and documentation read this table.  A
+measure that is not known of an answer is absent, never 0.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from clustersim.catalog.tree import nearest
+from clustersim.errors import ScenarioError
+from clustersim.metrics.attribution import PARTS
+from clustersim.units import (
+    GIB,
+    format_joules,
+    format_number,
+    format_seconds,
+    format_watts,
+    parse,
+)
+
+Kind = Literal["step", "training run", "service"]
+"""What an answer is of."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number by which answers are compared.
+
+    Attributes
+    ----------
+    name : key of JSON objects, column of files, value of options
+    kind : of the answers that have it
+    label : name in sentences and on axes
+    heading : name in the heading of a column
+    unit : unit of the number; empty for a plain number or a share
+    more_is_better : None where neither is better, so that it ranks nothing
+    accounts : accounts that explain it, the preferred one first
+    text : formats a number with its unit
+    dimension : of values on the command line, as `parse` takes it; plain numbers if empty
+    """
+
+    name: str
+    kind: Kind
+    label: str
+    heading: str
+    unit: str
+    more_is_better: bool | None
+    accounts: tuple[str, ...]
+    text: Callable[[float], str] = format_number
+    dimension: str = ""
+
+    @property
+    def axis(self) -> str:
+        """Label and unit: ``throughput [tokens/s]``."""
+        return f"{self.label} [{self.unit}]" if self.unit else self.label
+
+    def cell(self, value: float) -> str:
+        """Return a number for a column, whose heading has the unit of a rate."""
+        text = self.text(value)
+        return text if self.unit in ("s", "B", "W", "J") else text.removesuffix(f" {self.unit}")
+
+    def gain(self, before: float, after: float) -> float | None:
+        """Return how many times better `after` is; None where that is no ratio."""
+        if before <= 0 or after <= 0:
+            return None
+        return after / before if self.more_is_better else before / after
+
+    def order(self, value: float) -> float:
+        """Return a number that is the smaller, the better a value is."""
+        return -value if self.more_is_better else value
+
+    def within(self, value: float, limit: float) -> bool:
+        """Return whether a value is at least as good as a limit."""
+        return self.order(value) <= self.order(limit)
+
+    def read(self, text: str) -> float:
+        """Return the value of a text such as ``50 ms``, ``0.4`` or ``40 %``.
+
+        Raises
+        ------
+        ValueError
+            when it has another dimension, or is no number.
+        """
+        if self.dimension:
+            return parse(text, self.dimension)
+        factor, number = (0.01, text.strip().removesuffix("%")) if "%" in text else (1.0, text)
+        try:
+            return factor * float(number)
+        except ValueError:
+            raise ValueError(f"'{text.strip()}' is not a number") from None
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _gib(nbytes: float) -> str:
+    return f"{nbytes / GIB:.1f} GiB"
+
+
+def _with(unit: str, factor: float = 1.0) -> Callable[[float], str]:
+    return lambda value: f"{format_number(factor * value)} {unit}"
+
+
+_MORE, _LESS = True, False
+_OF_STEP: Final = ("step", "token")
+_OF_WORK: Final = ("token", "step")
+
+
+def _table() -> Iterable[Measure]:
+    """Yield all measures, in the order of columns."""
+    step: Kind = "step"
+    rate, tflops = _with("tokens/s"), _with("TFLOP/s")
+    for name, label, heading, unit, better, accounts, text, dimension in (
+        ("step_time_s", "step time", "step", "s", _LESS, _OF_STEP, format_seconds, "seconds"),
+        ("tokens_per_s", "throughput", "tokens/s", "tokens/s", _MORE, _OF_WORK, rate, ""),
+        ("tokens_per_s_per_device", "throughput per device", "per device", "tokens/s", _MORE,
+         _OF_WORK, rate, ""),
+        ("samples_per_s", "samples in a second", "samples/s", "samples/s", _MORE, _OF_WORK,
+         _with("samples/s"), ""),
+        ("tflops_per_device_model", "model FLOPs per device", "TFLOP/s", "TFLOP/s", _MORE, _OF_WORK,
+         tflops, ""),
+        ("tflops_per_device_hardware", "hardware FLOPs per device", "hardware", "TFLOP/s", _MORE,
+         _OF_STEP, tflops, ""),
+        ("tflops_per_device_executed", "executed FLOPs per device", "executed", "TFLOP/s", _MORE,
+         _OF_STEP, tflops, ""),
+        ("mfu", "MFU", "MFU", "fraction of peak", _MORE, _OF_WORK, _share, ""),
+        ("hfu", "HFU", "HFU", "fraction of peak", _MORE, _OF_STEP, _share, ""),
+        ("bubble_fraction", "bubble", "bubble", "fraction of step", _LESS, _OF_STEP, _share, ""),
+        ("bubble_overhead", "bubble overhead", "overhead", "fraction of ideal", _LESS, _OF_STEP,
+         _share, ""),
+        ("exposed_fraction", "exposed communication", "exposed", "fraction of step", _LESS,
+         _OF_STEP, _share, ""),
+        *((f"{part}_s", part.replace("_", " "), part.replace("_", " "), "s", _LESS, _OF_STEP,
+           format_seconds, "seconds") for part in PARTS),
+        ("memory_peak_bytes", "memory of the fullest stage", "memory", "B", _LESS, _OF_STEP, _gib,
+         "bytes"),
+        ("memory_capacity_bytes", "memory of a device", "capacity", "B", None, _OF_STEP, _gib,
+         "bytes"),
+        ("devices", "devices", "devices", "", _LESS, _OF_WORK, format_number, ""),
+        ("power_w", "power", "power", "W", _LESS, _OF_STEP, format_watts, "watts"),
+        ("energy_per_token_j", "energy per token", "J/token", "J", _LESS, _OF_WORK, format_joules,
+         ""),
+        ("tokens_per_joule", "tokens per joule", "tokens/J", "tokens/J", _MORE, _OF_WORK,
+         _with("tokens/J"), ""),
+        ("tokens_per_dollar", "tokens per dollar", "tokens/USD", "tokens/USD", _MORE, _OF_WORK,
+         _with("tokens/USD"), ""),
+    ):  # fmt: skip
+        yield Measure(name, step, label, heading, unit, better, accounts, text, dimension)
+    run: Kind = "training run"
+    for name, label, heading, unit, better, text in (
+        ("days", "duration", "days", "days", _LESS, _with("days")),
+        ("goodput", "goodput", "goodput", "fraction of time", _MORE, _share),
+        ("energy", "energy", "kWh", "kWh", _LESS, _with("MWh", 1e-3)),
+        ("cost", "price", "USD", "USD", _LESS, lambda usd: f"{usd:,.0f} USD"),
+        ("co2e_kg", "emissions", "CO2e", "kg", _LESS, _with("t CO2e", 1e-3)),
+        ("interruptions", "interruptions", "interruptions", "", _LESS, format_number),
+        ("run_tokens", "tokens of the run", "tokens", "tokens", None, format_number),
+        *((f"run_{part}_s", f"{part} time", part, "s", better, format_seconds)
+          for part, better in (("useful", None), ("lost", _LESS), ("saving", _LESS),
+                               ("restarting", _LESS), ("waiting", _LESS), ("planned", _LESS))),
+        ("checkpoint_bytes", "checkpoint", "checkpoint", "B", None, _gib),
+        ("checkpoint_block_s", "time that a save blocks", "blocks", "s", _LESS, format_seconds),
+        ("checkpoint_durable_s", "time until a save is durable", "durable", "s", _LESS,
+         format_seconds),
+        ("checkpoint_every_s", "checkpoint interval", "interval", "s", None, format_seconds),
+    ):  # fmt: skip
+        dimension = {"s": "seconds", "B": "bytes"}.get(unit, "")
+        yield Measure(name, run, label, heading, unit, better, ("run", "token"), text, dimension)
+    service: Kind = "service"
+    later = ("token", "first token")
+    for name, label, heading, unit, better, text in (
+        ("tokens_per_s_per_device", "throughput per device", "per device", "tokens/s", _MORE, rate),
+        ("tokens_per_s", "throughput", "tokens/s", "tokens/s", _MORE, rate),
+        ("total_tokens_per_s", "throughput with prompts", "total", "tokens/s", _MORE, rate),
+        ("total_tokens_per_s_per_device", "throughput per device with prompts", "total per device",
+         "tokens/s", _MORE, rate),
+        ("tokens_per_s_per_user", "speed of a user", "per user", "tokens/s", _MORE, rate),
+        ("requests_per_s", "request rate", "requests/s", "1/s", _MORE, _with("requests/s")),
+        ("goodput", "goodput", "goodput", "1/s", _MORE, _with("requests/s")),
+        ("output_tokens_per_joule", "tokens per joule", "tokens/J", "tokens/J", _MORE,
+         _with("tokens/J")),
+        ("output_tokens_per_usd", "tokens per dollar", "tokens/USD", "tokens/USD", _MORE,
+         _with("tokens/USD")),
+        ("ttft", "time to first token", "first token", "s", _LESS, format_seconds),
+        ("tpot", "time per token", "each token", "s", _LESS, format_seconds),
+        ("latency", "latency", "request", "s", _LESS, format_seconds),
+        ("devices", "devices", "devices", "", _LESS, format_number),
+    ):  # fmt: skip
+        accounts = ("first token", "token") if name == "ttft" else later
+        dimension = "seconds" if unit == "s" else ""
+        yield Measure(name, service, label, heading, unit, better, accounts, text, dimension)
+
+
+ALL: Final = tuple(_table())
+"""All measures of all kinds."""
+
+HEADLINES: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "training run": ("days", "goodput", "energy", "cost"),
+    "step": ("step_time_s", "tokens_per_s", "tokens_per_s_per_device", "tflops_per_device_model",
+             "mfu", "memory_peak_bytes"),
+    "service": ("ttft", "tpot", "latency", "tokens_per_s", "tokens_per_s_per_device",
+                "tokens_per_s_per_user"),
+}  # fmt: skip
+"""Measures of an answer's tables, by kind."""
+
+BRIEF: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "training run": ("days", "goodput", "energy", "cost"),
+    "step": ("step_time_s", "tokens_per_s", "mfu", "memory_peak_bytes"),
+    "service": ("ttft", "tpot", "tokens_per_s_per_device", "tokens_per_s_per_user"),
+}  # fmt: skip
+"""The few of them that a line has room for."""
+
+
+def measures_of(kinds: Iterable[Kind]) -> dict[str, Measure]:
+    """Return the measures of answers of some kinds by name; a run has those of its step as well."""
+    requested = tuple(kinds)
+    return {measure.name: measure for measure in ALL if measure.kind in requested}
+
+
+def check_measure(option: str, name: str, kinds: Iterable[Kind], where: str) -> Measure:
+    """Return the measure of that name by which answers of some kinds are ranked.
+
+    Parameters
+    ----------
+    option : that names it, with which the message begins
+    where : name of the scenario
+
+    Raises
+    ------
+    ScenarioError
+        in one line, when there is none.
+    """
+    kinds = tuple(kinds)
+    ranked = {n: m for n, m in measures_of(kinds).items() if m.more_is_better is not None}
+    if name in ranked:
+        return ranked[name]
+    if name in measures_of(("training run",)) and "step" in kinds:
+        raise ScenarioError(f"{option} {name}: {where} has no section training, whose run it is of")
+    hint, of = nearest(name, ranked), " of services" if "service" in kinds else ""
+    raise ScenarioError(f"{option} {name}: unknown measure{of}{hint} (known: {', '.join(ranked)})")
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Account:
+    """A sum whose parts add up to it.
+
+    Attributes
+    ----------
+    name : `step`, `token`, `first token` or `run`
+    label : what it is the sum of
+    unit : `s`, or `d` of a run
+    parts : amounts by part
+    basis : work that it is for, such as tokens of a step; only accounts for equal work are compared
+    """
+
+    name: str
+    label: str
+    unit: str
+    parts: Mapping[str, float]
+    basis: float = 1.0
+
+    @property
+    def total(self) -> float:
+        """Sum of the parts."""
+        return sum(self.parts.values())
+
+
+class Memory(Protocol):
+    """The verdict on the memory of an answer."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the devices have room."""
+
+    @property
+    def verdict(self) -> str:
+        """The same in words, with the reason."""
+
+
+class Answer(Protocol):
+    """What a step, a training run and a service have in common: all that studies read."""
+
+    @property
+    def name(self) -> str:
+        """File name of the scenario without its suffix."""
+
+    @property
+    def title(self) -> str:
+        """Title of the scenario."""
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Kinds of its measures, the one that headlines begin with first."""
+
+    @property
+    def memory(self) -> Memory:
+        """Whether it fits."""
+
+    def measures(self) -> dict[str, float]:
+        """Return its measures by name; none of a service that does not fit."""
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return its sums, the headline first."""
+
+    def facts(self) -> dict[str, str]:
+        """Return what else explains it, in words by label: the bottleneck first."""
+
+    def why_missing(self, name: str) -> str:
+        """Return why a measure is not known."""
