@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from itertools import product, zip_longest
 from math import prod
 
+from clustersim.program.collectives.algorithm import Message, Round
+from clustersim.program.collectives.algorithms import ALGORITHMS
 from clustersim.program.collectives.double_tree import double_tree
-from clustersim.program.collectives.rounds import ROUNDS, Message, Round
 from clustersim.program.collectives.torus import axis_ring, starting_axes
 from clustersim.topology.fabrics.grid import number_of
 
@@ -75,10 +76,10 @@ class Stepped:
 
 
 def in_rounds(algorithm: str, operation: str, ranks: int) -> Stepped:
-    """Return an algorithm of `ROUNDS`, its blocks counted from 0 to `ranks` - 1."""
+    """Return an algorithm in rounds, its blocks counted from 0 to `ranks` - 1."""
     rounds = [
         [m._replace(blocks=[block % ranks for block in m.blocks]) for m in messages]
-        for messages in ROUNDS[algorithm](operation, ranks)
+        for messages in ALGORITHMS[algorithm].rounds(operation, ranks)
     ]
     return Stepped(ranks, ranks, tuple(rounds))
 

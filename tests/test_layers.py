@@ -6,6 +6,7 @@ other, and so do literal names given to `import_module`.
 """
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -146,6 +147,73 @@ def test_the_package_keeps_its_layers():
     """No module imports upwards, sideways, or a library that lives elsewhere."""
     assert any(PACKAGE.rglob("*.py"))
     assert "\n".join(violations(PACKAGE)) == ""
+
+
+CIRCLES = {
+    ("program.blocks.blocks", "program.links.contention", "program.links.usage"),
+    ("reports.step.links", "reports.step.node_drawing"),
+    ("runs.dask_cluster", "runs.executors"),
+}
+"""Files that still import each other in a circle."""
+
+LARGE_FOLDERS = {"cli", "validation"}
+"""Folders that still have more files than others may."""
+
+MOST_FILES = 25
+"""Python files of a folder."""
+
+
+def circles(package: Path) -> set[tuple[str, ...]]:
+    """Return the files that import each other in a circle, as dotted names in order."""
+    imported = imported_files(package)
+    ahead = {name: reachable(name, imported) for name in imported}
+    return {
+        tuple(sorted(other for other in ahead[name] if name in ahead[other]))
+        for name in imported
+        if name in ahead[name]
+    }
+
+
+def imported_files(package: Path) -> dict[str, set[str]]:
+    """Return for each file of the package those that it imports, as dotted names."""
+    files = {
+        ".".join(path.relative_to(package).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in package.rglob("*.py")
+    }
+    imported: dict[str, set[str]] = {}
+    for name, path in files.items():
+        modules = (m.module.removeprefix(f"{package.name}.") for m in imports(path, package))
+        named = {m if m in files else m.rpartition(".")[0] for m in modules}
+        imported[name] = (named & files.keys()) - {name}
+    return imported
+
+
+def test_no_files_import_each_other_in_a_circle():
+    """Whoever reads a file finds all that it uses in files that do not use it."""
+    assert circles(PACKAGE) <= CIRCLES
+
+
+def test_a_circle_of_files_is_found(tmp_path):
+    """By way of a package and of imports for type checks, whatever else is imported."""
+    package = plant(
+        tmp_path,
+        {
+            "units.py": "import os\n",
+            "cost/__init__.py": "from .rates import Rate\n",
+            "cost/rates.py": "from clustersim.units import parse\nfrom .table import rows\n",
+            "cost/table.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"
+            "    from clustersim.cost import Rate\n",
+        },
+    )
+
+    assert circles(package) == {("cost", "cost.rates", "cost.table")}
+
+
+def test_no_folder_has_many_files():
+    """A folder is read at a glance."""
+    counts = Counter(path.relative_to(PACKAGE).parent for path in PACKAGE.rglob("*.py"))
+
+    assert {folder.as_posix() for folder in counts if counts[folder] > MOST_FILES} <= LARGE_FOLDERS
 
 
 VIEWS = ("text", "charts", "page", "files")

@@ -43,7 +43,7 @@ ALGORITHMS: Final = (
     "grouped",
     "dissemination",
 )
-"""Algorithms of these operations."""
+"""Algorithms that a file may name; `program.collectives.algorithms` has a record of each."""
 
 Operation = Literal[OPERATIONS]  # type: ignore[valid-type]
 Algorithm = Literal[ALGORITHMS]  # type: ignore[valid-type]

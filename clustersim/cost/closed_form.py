@@ -3,13 +3,13 @@
     call overhead | base | hops of the algorithm | pieces of a pipelined buffer | bytes
 
 The engine replays the same collectives as fluid activities on links; tests compare the two where no
-link is shared.  Step counts are those of Thakur et al. 2005,
-doi:10.1177/1094342005051521, and of NCCL 2.30, ``src/graph/tuning.cc``, whose latencies they are
-multiplied with.
+link is shared.  Each algorithm gives its number of steps (`program.collectives`): those of Thakur
+et al. 2005, doi:10.1177/1094342005051521, and of NCCL 2.30, ``src/graph/tuning.cc``, whose
+latencies they are multiplied with.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -22,6 +22,10 @@ STREAMED: Final = frozenset({"broadcast", "reduce"})
 """Operations that pass a chain or a tree once."""
 
 
+Box = tuple[tuple[int, ...], ...]
+"""The places that a group occupies along each axis of a torus."""
+
+
 class GroupSpan(NamedTuple):
     """Extent of a group on the machine.
 
@@ -31,12 +35,14 @@ class GroupSpan(NamedTuple):
     nodes : that it spans
     fullest : ranks on the node with most of them
     shared : whether other groups on its nodes run the same at the same time
+    box : the box of a torus that it fills
     """
 
     ranks: int
     nodes: int
     fullest: int
     shared: bool = False
+    box: Box | None = None
 
 
 class StepCounts(NamedTuple):
@@ -96,94 +102,8 @@ def bus_factor(operation: str, ranks: int) -> float:
     return 1.0
 
 
-# --- steps ----------------------------------------------------------------------------------------
-
-
-def _ring(operation: str, span: GroupSpan) -> StepCounts:
-    if operation in STREAMED:
-        return StepCounts(span.ranks - span.nodes, span.nodes - 1)
-    times = passes(operation)
-    return StepCounts(times * (span.ranks - span.nodes), times * (span.nodes - 1))
-
-
-def _tree(operation: str, span: GroupSpan) -> StepCounts:
-    return StepCounts(2 * (span.fullest - 1), 2 * _levels(span.nodes))
-
-
-def _nvls(operation: str, span: GroupSpan) -> StepCounts:
-    return StepCounts(1, 0)
-
-
-def _nvls_tree(operation: str, span: GroupSpan) -> StepCounts:
-    return StepCounts(1, 2 * math.log2(span.nodes))
-
-
-def _sharp(operation: str, span: GroupSpan) -> StepCounts:
-    return StepCounts(2 * (span.fullest - 1), 1)
-
-
-def _hierarchical(operation: str, span: GroupSpan) -> StepCounts:
-    times = passes(operation)
-    return StepCounts(times * (span.fullest - 1), times * (span.nodes - 1))
-
-
-def _halving_doubling(operation: str, span: GroupSpan) -> StepCounts:
-    device, network = _outward(operation, span)
-    return StepCounts(passes(operation) * device, passes(operation) * network)
-
-
-def _outward(operation: str, span: GroupSpan) -> StepCounts:
-    """Distances double: the first partners are in the node."""
-    if span.nodes == 1:
-        return _rounds(_levels(span.ranks), span)
-    inside = math.floor(math.log2(span.fullest))
-    return StepCounts(inside, _levels(span.ranks) - inside)
-
-
-def _around(operation: str, span: GroupSpan) -> StepCounts:
-    """All members use one distance: in every round some partner is on another node."""
-    return _rounds(_levels(span.ranks), span)
-
-
-def _pairwise(operation: str, span: GroupSpan) -> StepCounts:
-    return _rounds(1 if operation == "send" else span.ranks - 1, span)
-
-
-def _one(operation: str, span: GroupSpan) -> StepCounts:
-    return _rounds(1, span)
-
-
-def _rounds(count: float, span: GroupSpan) -> StepCounts:
-    return StepCounts(0, count) if span.nodes > 1 else StepCounts(count, 0)
-
-
-def _levels(count: int) -> float:
-    return math.ceil(math.log2(count))
-
-
-STEPS: Final[dict[str, Callable[[str, GroupSpan], StepCounts]]] = {
-    "ring": _ring,
-    "tree": _tree,
-    "nvls": _nvls,
-    "nvls-tree": _nvls_tree,
-    "sharp": _sharp,
-    "hierarchical": _hierarchical,
-    "halving-doubling": _halving_doubling,
-    "doubling": _outward,
-    "binomial": _outward,
-    "bruck": _around,
-    "pairwise": _pairwise,
-    "grouped": _one,
-    "dissemination": _around,
-}
-"""Steps of each algorithm for an operation; those of a torus depend on its axes."""
-
 BETWEEN_TWO: Final = frozenset({"send"})
 """Operations in which a device sends or receives: limits were measured where it does both."""
-
-PIPELINED: Final = frozenset({"ring", "tree", "nvls", "nvls-tree", "sharp", "hierarchical"})
-"""Algorithms that cut the buffer into pieces, each of which starts before the last has arrived."""
-
 
 # --- time -----------------------------------------------------------------------------------------
 
@@ -196,7 +116,10 @@ def collective_cost(
     seconds_per_byte: float,
     unit: float,
     library: Library,
-    steps: StepCounts | None = None,
+    steps: StepCounts,
+    *,
+    pipelined: bool = False,
+    posts: int = 0,
 ) -> Cost:
     r"""Return the cost of a collective by the protocol that the library's tuner ranks first.
 
@@ -215,24 +138,23 @@ def collective_cost(
     ----------
     nbytes : the whole buffer; for an all-to-all, what each rank sends [B]
     unit : bytes of one of the equal flows for each byte of the buffer
+    pipelined : whether the buffer is cut into pieces
+    posts : messages that the host posts one by one
 
     >>> simple = Protocol("simple", base=8e-6, device_hop=3e-6, network_hop=14e-6, bandwidth=1.0)
     >>> library = Library("x", 0.0, {"ring": (simple,)}, {})
-    >>> span, pace = GroupSpan(ranks=8, nodes=1, fullest=8), 1.75 / 1e11
-    >>> round(collective_cost("ring", "all-reduce", 1e9, span, pace, 1.75, library).seconds, 5)
+    >>> span, pace, steps = GroupSpan(ranks=8, nodes=1, fullest=8), 1.75 / 1e11, StepCounts(14, 0)
+    >>> cost = collective_cost("ring", "all-reduce", 1e9, span, pace, 1.75, library, steps)
+    >>> round(cost.seconds, 5)
     0.01755
     """
-    steps = steps or STEPS[algorithm](operation, span)
     costs = []
     for protocol in protocols(library, algorithm):
-        latency = _latency(protocol, steps)
-        if algorithm == "grouped":
-            latency += (span.ranks - 1) * library.post
+        latency = _latency(protocol, steps) + posts * library.post
         limit = math.inf if operation in BETWEEN_TWO else _limit(protocol, span)
         limited = bus_factor(operation, span.ranks) / limit
-        slower = _paired(algorithm, span, library)
-        moving = nbytes * max(slower * seconds_per_byte / protocol.bandwidth, limited)
-        pieces = _pieces(protocol, steps, moving) if algorithm in PIPELINED else 0.0
+        moving = nbytes * max(seconds_per_byte / protocol.bandwidth, limited)
+        pieces = _pieces(protocol, steps, moving) if pipelined else 0.0
         wire = nbytes * unit / protocol.bandwidth
         costs.append(
             Cost(
@@ -245,12 +167,6 @@ def collective_cost(
             )
         )
     return ranked_first(costs)
-
-
-def _paired(algorithm: str, span: GroupSpan, library: Library) -> float:
-    """Return how much longer a byte takes in a ring of two devices of a larger node."""
-    pair = algorithm == "ring" and span.nodes == 1 and span.ranks == 2
-    return library.pairing if pair else 1.0
 
 
 def protocols(library: Library, algorithm: str) -> tuple[Protocol, ...]:
@@ -304,14 +220,3 @@ def message_cost(
         rate = min(most, limit / protocol.bandwidth)
         costs.append(Cost("send", protocol.name, latency, wire, rate, latency + wire / rate))
     return ranked_first(costs)
-
-
-def scalar_reduction(span: GroupSpan, library: Library) -> float:
-    """Return the time of an all-reduce of one number: the quickest algorithm's latency [s]."""
-    names = ("ring",) if span.nodes == 1 else ("ring", "tree")
-    costs = (
-        collective_cost(name, "all-reduce", 0.0, span, 0.0, 1.0, library)
-        for name in names
-        if name in library.algorithms
-    )
-    return min(cost.latency for cost in costs)

@@ -54,7 +54,8 @@ METRICS = (
 
 def _schedule(given: str) -> str:
     """Return the full name of a schedule, from its short form too; reject other names."""
-    name = "interleaved-1f1b" if given == "interleaved" else given
+    full = {schedule.short: name for name, schedule in SCHEDULES.items() if schedule.short}
+    name = full.get(given, given)
     if name not in SCHEDULES and not name.endswith(".txt"):
         known = ", ".join(f"'{schedule}'" for schedule in SCHEDULES)
         raise ValueError(f"must be {known} or a .txt file of steps")

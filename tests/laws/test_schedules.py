@@ -13,7 +13,7 @@ from clustersim.metrics.bubble import bubble_overhead, dualpipe_bubble, zero_bub
 from clustersim.plan.wiring import WIRINGS, Wiring
 from clustersim.program.schedules import SCHEDULES, schedule_text
 from clustersim.program.schedules.check import check_steps
-from clustersim.program.schedules.classic import INTERLEAVED_EARLY
+from clustersim.program.schedules.classic import INTERLEAVED
 from clustersim.program.schedules.steps import Step, receiver_of
 from clustersim.program.schedules.written import read_schedule
 from clustersim.reports.show.schedule import page, replay_schedule
@@ -151,7 +151,7 @@ def test_interleaving_holds_less_than_one_lap_more(shape):
 def test_early_backwards_hold_one_microbatch_of_the_last_chunk(shape):
     """The last stage holds the logits of one microbatch, also of as many as there are stages."""
     p, m, v = shape.stages, shape.microbatches, shape.chunks
-    rows = INTERLEAVED_EARLY.rows(p, m, v)
+    rows = INTERLEAVED.as_run(forwards_first=False).rows(p, m, v)
 
     assert in_flight([step for step in rows[-1] if step.chunk == v - 1]) == 1
     assert in_flight(rows[0]) == min(m * v, (v - 1) * p + 2 * (p - 1) + 1)

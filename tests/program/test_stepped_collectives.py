@@ -12,10 +12,10 @@ import stepped_collectives as stepped
 from boxes import PLAIN, STEP, fixed, ideal, machine
 from clustersim.cost.closed_form import passes
 from clustersim.engine.network.network import Network
-from clustersim.program.collectives.communicator import HALVES, RUNS
+from clustersim.program.collectives.algorithm import HALVES
+from clustersim.program.collectives.algorithms import ALGORITHMS
 from clustersim.program.collectives.double_tree import tree_edges
 from clustersim.program.collectives.ring import hierarchical_edges, ring_edges
-from clustersim.program.collectives.rounds import ROUNDS
 from clustersim.program.collectives.torus import torus_edges
 from clustersim.traffic import Traffic
 from enumerated import loads_of_edges
@@ -335,8 +335,9 @@ def replayed(program, cluster, group, nbytes):
 LAYOUTS = [(1, 2), (1, 5), (1, 8), (2, 1), (7, 1), (2, 2), (2, 3), (3, 5), (2, 4), (4, 2)]
 IN_ROUNDS = [
     (name, operation, nodes, local)
-    for name in sorted(ROUNDS)
-    for operation in RUNS[name]
+    for name in sorted(ALGORITHMS)
+    if ALGORITHMS[name].rounds
+    for operation in ALGORITHMS[name].operations
     for nodes, local in LAYOUTS
     if name != "grouped"  # which hops once and pays for its posts instead
     and not fixed(ideal(nodes, local), name, operation, range(nodes * local)).obstacle(

@@ -7,44 +7,21 @@ algorithm and protocol that the tuner ranks fastest, unless the scenario prescri
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from clustersim.arrays import Floats, Integers
-from clustersim.cost import closed_form
-from clustersim.cost.closed_form import Cost, StepCounts
+from clustersim.cost.closed_form import Cost, bus_factor, ranked_first
 from clustersim.errors import PlanError
-from clustersim.program.collectives.load import CROSSBAR, Load
+from clustersim.program.collectives.algorithm import CROSSBAR, Algorithm, Groups, Switched
+from clustersim.program.collectives.algorithms import ALGORITHMS
 from clustersim.program.collectives.messages import Arrangement, Messages, arrangements
-from clustersim.program.collectives.rounds import ROUNDS
-from clustersim.program.collectives.switched import shares_in_fabric
 from clustersim.topology.cluster import Cluster
 from clustersim.traffic import LinkRows, Traffic, TrafficRows, added, link_rows
-
-HALVES = ("all-reduce", "reduce-scatter", "all-gather")
-
-RUNS: dict[str, tuple[str, ...]] = {
-    "ring": (*HALVES, "broadcast", "reduce", "barrier"),
-    "tree": ("all-reduce", "barrier"),
-    "nvls": HALVES,
-    "nvls-tree": ("all-reduce",),
-    "sharp": ("all-reduce",),
-    "hierarchical": HALVES,
-    "torus": HALVES,
-    "halving-doubling": HALVES,
-    "doubling": ("all-reduce",),
-    "binomial": ("broadcast", "reduce"),
-    "bruck": ("all-gather", "all-to-all"),
-    "pairwise": ("all-to-all", "send"),
-    "grouped": ("all-to-all", "send"),
-    "dissemination": ("barrier",),
-}
-"""The operations that each algorithm supports."""
-
-TWICE = ("ring", "hierarchical", "torus")
-"""Algorithms whose all-reduce has twice the load of its halves."""
 
 
 class Prescribed(NamedTuple):
@@ -60,6 +37,49 @@ MOST_MESSAGES = 2**18
 
 MOST_COSTS = 4096
 """Costs of a communicator that are kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """Load of a collective on each link, a row for each of several sets of groups.
+
+    Attributes
+    ----------
+    phases : load of each round, or of all flows at once [B/B]
+    units : of each row, bytes of one of the equal flows that represent it in the engine [B/B]
+    """
+
+    phases: tuple[LinkRows, ...]
+    units: Floats
+
+    @cached_property
+    def total(self) -> LinkRows:
+        """Bytes on each link, of all phases."""
+        return added(self.phases, len(self.units))
+
+    @property
+    def shares(self) -> dict[int, float]:
+        """Bytes on each link of the first row, of all phases."""
+        return self.total.of_row(0)
+
+    @property
+    def unit(self) -> float:
+        """Bytes of one of the equal flows of the first row [B/B]."""
+        return float(self.units[0])
+
+    def seconds_per_byte(self, capacities: Floats) -> Floats:
+        """Return for each row the time of a byte of the buffer on uncontended links [s/B]."""
+        seconds = np.zeros(len(self.units))
+        for phase in self.phases:
+            seconds += phase.largest(phase.values / capacities[phase.links])
+        return seconds
+
+    def bottleneck(self, capacities: Floats) -> int | None:
+        """Return the link of the first row with the longest time for its share; None without."""
+        row = self.total.take([0])
+        if not len(row.links):
+            return None
+        return int(row.links[np.argmax(row.values / capacities[row.links])])
 
 
 class Communicator:
@@ -88,10 +108,11 @@ class Communicator:
         self.cluster = cluster
         devices = np.asarray(groups, dtype=np.int64)
         self._devices = devices if devices.ndim == 3 else devices[None]
-        numbers, found = arrangements(cluster, self._devices[0])
-        self._kinds = [(kind, np.flatnonzero(numbers == i)) for i, kind in enumerate(found)]
-        span = max((kind.span for kind in found), key=lambda span: (span.nodes, span.ranks))
-        self.span = span._replace(shared=_share_nodes(cluster, self._devices[0]))
+        numbers, kinds = arrangements(cluster, self._devices[0])
+        self._kinds = [(kind, np.flatnonzero(numbers == i)) for i, kind in enumerate(kinds)]
+        span = max((kind.span for kind in kinds), key=lambda span: (span.nodes, span.ranks))
+        shared = _share_nodes(cluster, self._devices[0])
+        self.span = span._replace(shared=shared, box=self._first.span.box)
         self._fixed = fixed or {}
         self._loads: dict[tuple[str, str], Load] = {}
         self._seconds: dict[tuple[str, str], Floats] = {}
@@ -106,6 +127,13 @@ class Communicator:
     def _first(self) -> Arrangement:
         """The arrangement of the first group."""
         return next(kind for kind, groups in self._kinds if 0 in groups)
+
+    @cached_property
+    def _groups(self) -> Groups:
+        """The groups, as far as algorithms have requirements."""
+        even = len({count for kind, _ in self._kinds for count in kind.counts}) == 1
+        boxes = all(kind.span.box is not None for kind, _ in self._kinds)
+        return Groups(self.cluster, self.span, even, boxes)
 
     # --- cost ------------------------------------------------------------------------------------
 
@@ -122,22 +150,16 @@ class Communicator:
             costs = [self.cost_of(name, operation, nbytes, row) for name in names]
             if len(self._costs) >= MOST_COSTS:
                 self._costs.clear()
-            self._costs[key] = closed_form.ranked_first(costs)
+            self._costs[key] = ranked_first(costs)
         return self._costs[key]
 
     def cost_of(self, algorithm: str, operation: str, nbytes: float, row: int = 0) -> Cost:
         """Return the cost of an uncontended operation by one algorithm, with its best protocol."""
-        load = self.load(algorithm, operation)
-        return closed_form.collective_cost(
-            algorithm,
-            operation,
-            0.0 if operation == "barrier" else nbytes,
-            self.span,
-            float(self.seconds_per_byte(algorithm, operation)[row]),
-            float(load.units[row]),
-            self.cluster.library,
-            self._steps(algorithm, operation),
-        )
+        nbytes = 0.0 if operation == "barrier" else nbytes
+        pace = float(self.seconds_per_byte(algorithm, operation)[row])
+        unit = float(self.load(algorithm, operation).units[row])
+        library = self.cluster.library
+        return ALGORITHMS[algorithm].cost(operation, nbytes, self.span, pace, unit, library)
 
     def traffic(self, name: str, operation: str, nbytes: float) -> Traffic:
         """Return an operation as traffic on links, by the algorithm that the library chooses."""
@@ -182,7 +204,8 @@ class Communicator:
         It is equal for groups in equivalent places on the machine.
         """
         pairs = [(name, operation) for operation in operations for name in self.choices(operation)]
-        common = self.span, tuple((*pair, self._steps(*pair)) for pair in pairs)
+        steps = (ALGORITHMS[name].steps(operation, self.span) for name, operation in pairs)
+        common = self.span._replace(box=None), *zip(pairs, steps, strict=True)
         seconds = [self.seconds_per_byte(*pair).tolist() for pair in pairs]
         return [(common, each) for each in zip(*seconds, strict=True)]
 
@@ -194,9 +217,9 @@ class Communicator:
             self._seconds[key] = load.seconds_per_byte(self.cluster.links.capacities)
         return self._seconds[key]
 
-    def _steps(self, algorithm: str, operation: str) -> StepCounts | None:
-        """Return the steps of an algorithm that depend on more than the span of the group."""
-        return self._first.torus_steps(operation) if algorithm == "torus" else None
+    def obstacle(self, algorithm: str, operation: str) -> str:
+        """Return why an algorithm is not possible for an operation; an empty text if it is."""
+        return ALGORITHMS[algorithm].obstacle(operation, self._groups)
 
     # --- load ------------------------------------------------------------------------------------
 
@@ -204,22 +227,22 @@ class Communicator:
         """Return the load of an operation on each link, for each byte of the buffer."""
         key = algorithm, operation
         if key not in self._loads:
-            self._loads[key] = self._load(algorithm, operation)
+            self._loads[key] = self._load(ALGORITHMS[algorithm], operation)
         return self._loads[key]
 
-    def _load(self, algorithm: str, operation: str) -> Load:
-        if algorithm in TWICE and operation == "all-reduce":
-            once = self.load(algorithm, "all-gather")
+    def _load(self, algorithm: Algorithm, operation: str) -> Load:
+        if algorithm.doubled and operation == "all-reduce":
+            once = self.load(algorithm.name, "all-gather")
             twice = once.total.with_values(2 * once.total.values)
             return Load((twice,), 2 * once.units)
         phases = tuple(self._phases(algorithm, operation))
-        if algorithm in ROUNDS:
+        if algorithm.rounds:
             units = np.max([np.zeros(self.rows), *(p.largest(p.values) for p in phases)], axis=0)
             return Load(phases, np.where(units > 0, units, 1.0))
-        unit = closed_form.bus_factor(operation, self.span.ranks) / self._flows(algorithm)
+        unit = bus_factor(operation, self.span.ranks) / self._flows(algorithm)
         return Load(phases, np.full(self.rows, unit))
 
-    def _phases(self, algorithm: str, operation: str) -> Iterator[LinkRows]:
+    def _phases(self, algorithm: Algorithm, operation: str) -> Iterator[LinkRows]:
         """Yield the load of each round, or of all messages of a pipelined algorithm."""
         messages = [kind.messages(algorithm, operation) for kind, _ in self._kinds]
         for at_once in zip(*messages, strict=True):
@@ -228,8 +251,8 @@ class Communicator:
                 for (_, groups), sent in zip(self._kinds, at_once, strict=True)
                 for part in self._carried(groups, sent)
             ]
-            if algorithm == "sharp":
-                parts.append(self._reduced_in_fabric())
+            if algorithm.switched:
+                parts.append(self._in_fabric(algorithm.switched))
             yield added(parts, self.rows)
 
     def _carried(self, groups: Integers, sent: Messages) -> Iterator[LinkRows]:
@@ -241,55 +264,19 @@ class Communicator:
             some = slice(first, first + step)
             yield load_of_messages(self.cluster, devices[some], sent, row[some], self.rows)
 
-    def _reduced_in_fabric(self) -> LinkRows:
+    def _in_fabric(self, switched: Switched) -> LinkRows:
         entries = [
             (row, link, share)
             for row, groups in enumerate(self._devices.tolist())
             for group in groups
-            for link, share in shares_in_fabric(self.cluster, group)
+            for link, share in switched(self.cluster, group)
         ]
         row, link, share = (np.array(column) for column in zip(*entries, strict=True))
         return link_rows(row, link, share, self.rows)
 
-    def _flows(self, algorithm: str) -> int:
+    def _flows(self, algorithm: Algorithm) -> int:
         """Return the number of equal flows that leave a rank or a node."""
-        if self.span.nodes > 1:
-            return self.span.fullest
-        return self._first.rings if algorithm == "ring" else 1
-
-    def obstacle(self, algorithm: str, operation: str) -> str:
-        """Return why an algorithm is not possible for an operation; an empty text if it is."""
-        if operation not in RUNS[algorithm]:
-            return f"has no {operation} (it has {', '.join(RUNS[algorithm])})"
-        needs, met = self._needs(algorithm)
-        return "" if met else f"needs {needs}"
-
-    def _needs(self, algorithm: str) -> tuple[str, bool]:
-        """Return what an algorithm needs, in words, and whether this group has it."""
-        cluster, span = self.cluster, self.span
-        several = span.nodes > 1
-        counts = {count for kind, _ in self._kinds for count in kind.counts}
-        even = several and len(counts) == 1
-        reduces = cluster.node.reduces > 0
-        if algorithm == "tree":
-            return "a group over several nodes", several
-        if algorithm == "nvls":
-            return "a group in one node with a switch that reduces", reduces and not several
-        if algorithm == "nvls-tree":
-            needs = "equally many devices, above one, on several nodes with switches that reduce"
-            return needs, reduces and even and span.fullest > 1
-        if algorithm == "sharp":
-            needs = "equally many devices on several nodes of a fabric with switches that reduce"
-            return needs, cluster.fabric.reduces and even
-        if algorithm == "hierarchical":
-            needs = "equally many devices, above one, on several nodes"
-            return needs, even and span.fullest > 1
-        if algorithm == "torus":
-            fills = all(kind.box is not None for kind, _ in self._kinds)
-            return "a group that fills a box of a torus", fills
-        if algorithm in ("doubling", "halving-doubling"):
-            return "a power of two of ranks", span.ranks & (span.ranks - 1) == 0
-        return "", True
+        return self.span.fullest if self.span.nodes > 1 else self._first.flows(algorithm)
 
 
 def _share_nodes(cluster: Cluster, groups: Integers) -> bool:

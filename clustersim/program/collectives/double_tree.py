@@ -12,9 +12,11 @@ bandwidth of a ring, with latency that grows with the logarithm of the nodes.
 Sanders et al. 2009, doi:10.1016/j.parco.2009.09.001; NCCL 2.30, ``src/graph/trees.cc``.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
-from clustersim.program.collectives.load import Edge, by_node
+from clustersim.cost.closed_form import GroupSpan, StepCounts
+from clustersim.program.collectives.algorithm import Algorithm, Edge, Need, by_node
 from clustersim.program.collectives.ring import ring_from_gateway
 from clustersim.topology.cluster import Cluster
 
@@ -39,9 +41,7 @@ def edges_between(gateways: Sequence[int], share: float) -> Iterator[Edge]:
         yield from _both_ways(links, share / 2)
 
 
-def _both_ways(
-    links: "Iterator[tuple[int, int]] | list[tuple[int, int]]", share: float
-) -> Iterator[Edge]:
+def _both_ways(links: Iterable[tuple[int, int]], share: float) -> Iterator[Edge]:
     for a, b in links:
         yield a, b, share
         yield b, a, share
@@ -74,3 +74,17 @@ def _parent(number: int, count: int) -> int | None:
     bit = number & -number
     parent = (number ^ bit) | (bit << 1)
     return number ^ bit if parent >= count else parent
+
+
+def _steps(operation: str, span: GroupSpan) -> StepCounts:
+    return StepCounts(2 * (span.fullest - 1), 2 * math.ceil(math.log2(span.nodes)))
+
+
+TREE = Algorithm(
+    "tree",
+    ("all-reduce", "barrier"),
+    _steps,
+    tree_edges,
+    need=Need("a group over several nodes", lambda groups: groups.span.nodes > 1),
+    pipelined=True,
+)

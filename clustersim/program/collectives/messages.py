@@ -9,32 +9,17 @@ An algorithm then sends the same from member to member, so that its rings and tr
 for one example of them.  The routes of the messages are those of each group.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers, first_of, numbered
-from clustersim.cost.closed_form import GroupSpan, StepCounts
-from clustersim.program.collectives import torus
-from clustersim.program.collectives.double_tree import tree_edges
-from clustersim.program.collectives.load import CROSSBAR, Edge, by_node
-from clustersim.program.collectives.ring import channels, hierarchical_edges, ring_edges
-from clustersim.program.collectives.rounds import ROUNDS
-from clustersim.program.collectives.switched import inside_edges, nvls_edges, nvls_tree_edges
+from clustersim.cost.closed_form import GroupSpan
+from clustersim.program.collectives.algorithm import CROSSBAR, Algorithm, Edge, by_node
+from clustersim.program.collectives.torus import TorusGrid, box
 from clustersim.topology.cluster import Cluster
-
-EDGES: dict[str, Callable[[Cluster, Sequence[int], str], Iterator[Edge]]] = {
-    "ring": ring_edges,
-    "tree": tree_edges,
-    "hierarchical": hierarchical_edges,
-    "torus": torus.torus_edges,
-    "nvls": nvls_edges,
-    "nvls-tree": nvls_tree_edges,
-    "sharp": inside_edges,
-}
-"""Pipelined algorithms, by what each member sends to which other."""
 
 
 class Messages(NamedTuple):
@@ -58,51 +43,42 @@ class Arrangement:
 
     def __init__(self, cluster: Cluster, group: Sequence[int]) -> None:
         self._cluster, self._group = cluster, tuple(group)
-        self._found: dict[tuple[str, str], tuple[Messages, ...]] = {}
+        self._messages: dict[tuple[str, str], tuple[Messages, ...]] = {}
 
     @cached_property
     def span(self) -> GroupSpan:
         """The extent of the group on the machine."""
         counts = self.counts
-        return GroupSpan(len(self._group), len(counts), max(counts))
+        filled = box(self._cluster, self._group)
+        return GroupSpan(len(self._group), len(counts), max(counts), box=filled)
 
     @cached_property
     def counts(self) -> list[int]:
         """Members on each of its nodes."""
         return [len(members) for members in by_node(self._cluster, self._group).values()]
 
-    @cached_property
-    def box(self) -> torus.Box | None:
-        """The box of a torus that it fills, or None."""
-        return torus.box(self._cluster, self._group)
+    def flows(self, algorithm: Algorithm) -> int:
+        """Return the number of equal flows that leave a rank of a group in one node."""
+        return algorithm.flows(self._cluster, self._group)
 
-    @cached_property
-    def rings(self) -> int:
-        """The number of its rings."""
-        return len(channels(self._cluster, self._group))
-
-    def torus_steps(self, operation: str) -> StepCounts:
-        """Return the sequential steps of the rings along the axes of its box."""
-        return torus.torus_steps(self._cluster, self._group, operation)
-
-    def messages(self, algorithm: str, operation: str) -> tuple[Messages, ...]:
+    def messages(self, algorithm: Algorithm, operation: str) -> tuple[Messages, ...]:
         """Return the messages of each round, or all at once for a pipelined algorithm."""
-        key = algorithm, operation
-        if key not in self._found:
-            self._found[key] = tuple(self._messages(algorithm, operation))
-        return self._found[key]
+        key = algorithm.name, operation
+        if key not in self._messages:
+            self._messages[key] = tuple(self._sent(algorithm, operation))
+        return self._messages[key]
 
-    def _messages(self, algorithm: str, operation: str) -> Iterator[Messages]:
+    def _sent(self, algorithm: Algorithm, operation: str) -> Iterator[Messages]:
         ranks = len(self._group)
-        if algorithm == "grouped" and operation == "all-to-all":
+        if algorithm.posted and operation == "all-to-all":
             yield exchange(ranks)
-        elif algorithm in ROUNDS:
-            for messages in ROUNDS[algorithm](operation, ranks):
+        elif algorithm.rounds:
+            for messages in algorithm.rounds(operation, ranks):
                 edges = [(m.source, m.target, len(m.blocks) / ranks) for m in messages]
                 yield _as_arrays(edges)
-        else:
+        elif algorithm.edges:
             member = {device: i for i, device in enumerate(self._group)} | {CROSSBAR: CROSSBAR}
-            sent = EDGES[algorithm](self._cluster, self._group, operation)
+            sent = algorithm.edges(self._cluster, self._group, operation)
             yield _as_arrays([(member[a], member[b], share) for a, b, share in sent])
 
 
@@ -156,7 +132,7 @@ def _keys(cluster: Cluster, groups: Integers) -> Integers:
     first, alone = _first_of_node(nodes)
     keys = [first * size + np.where(alone, 0, local)]  # its place matters to neighbours alone
     fabric = cluster.fabric
-    if isinstance(fabric, torus.TorusGrid) and size == 1:
+    if isinstance(fabric, TorusGrid) and size == 1:
         places = np.stack(np.unravel_index(groups, fabric.lengths), axis=-1)
         keys.append((places - places.min(axis=1, keepdims=True)).reshape(len(groups), -1))
     return np.hstack(keys)

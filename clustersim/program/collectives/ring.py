@@ -24,8 +24,15 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import permutations
 
-from clustersim.cost.closed_form import STREAMED, bus_factor
-from clustersim.program.collectives.load import Edge, by_node, neighbours
+from clustersim.cost.closed_form import STREAMED, GroupSpan, StepCounts, bus_factor, passes
+from clustersim.program.collectives.algorithm import (
+    HALVES,
+    Algorithm,
+    Edge,
+    Need,
+    by_node,
+    neighbours,
+)
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.node import Node
 
@@ -133,3 +140,38 @@ def local_rings(node: Node, members: tuple[int, ...]) -> list[tuple[tuple[int, .
         return [(members, 1.0)]
     total = sum(width for _, width in rings)
     return [(cycle, width / total) for cycle, width in rings]
+
+
+def _ring_steps(operation: str, span: GroupSpan) -> StepCounts:
+    times = 1 if operation in STREAMED else passes(operation)
+    return StepCounts(times * (span.ranks - span.nodes), times * (span.nodes - 1))
+
+
+def _hierarchical_steps(operation: str, span: GroupSpan) -> StepCounts:
+    times = passes(operation)
+    return StepCounts(times * (span.fullest - 1), times * (span.nodes - 1))
+
+
+RING = Algorithm(
+    "ring",
+    (*HALVES, "broadcast", "reduce", "barrier"),
+    _ring_steps,
+    ring_edges,
+    pipelined=True,
+    doubled=True,
+    paired=True,
+    flows=lambda cluster, group: len(channels(cluster, group)),
+)
+
+HIERARCHICAL = Algorithm(
+    "hierarchical",
+    HALVES,
+    _hierarchical_steps,
+    hierarchical_edges,
+    need=Need(
+        "equally many devices, above one, on several nodes",
+        lambda groups: groups.spread and groups.span.fullest > 1,
+    ),
+    pipelined=True,
+    doubled=True,
+)

@@ -8,20 +8,18 @@ counted modulo p: block p is block 0.  A block keeps its number along its route.
 Thakur et al. 2005, doi:10.1177/1094342005051521.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+import math
+from collections.abc import Iterator
+from typing import Final
 
-
-class Message(NamedTuple):
-    """Member `source` sends `blocks` to member `target`, which `adds` them to its own."""
-
-    source: int
-    target: int
-    blocks: Sequence[int]
-    adds: bool = False
-
-
-Round = list[Message]
+from clustersim.cost.closed_form import GroupSpan, StepCounts, passes
+from clustersim.program.collectives.algorithm import (
+    HALVES,
+    Algorithm,
+    Message,
+    Need,
+    Round,
+)
 
 
 def doubling(operation: str, ranks: int) -> Iterator[Round]:
@@ -120,13 +118,56 @@ def _powers(ranks: int) -> list[int]:
     return [1 << bit for bit in range((ranks - 1).bit_length())]
 
 
-ROUNDS: Final[dict[str, Callable[[str, int], Iterator[Round]]]] = {
-    "doubling": doubling,
-    "halving-doubling": halving_doubling,
-    "binomial": binomial,
-    "bruck": bruck,
-    "pairwise": pairwise,
-    "grouped": grouped,
-    "dissemination": dissemination,
-}
-"""Algorithms by name."""
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def _outward(operation: str, span: GroupSpan) -> StepCounts:
+    """Distances double: the first partners are in the node."""
+    if span.nodes == 1:
+        return _in(span, _levels(span.ranks))
+    inside = math.floor(math.log2(span.fullest))
+    return StepCounts(inside, _levels(span.ranks) - inside)
+
+
+def _out_and_back(operation: str, span: GroupSpan) -> StepCounts:
+    device, network = _outward(operation, span)
+    return StepCounts(passes(operation) * device, passes(operation) * network)
+
+
+def _around(operation: str, span: GroupSpan) -> StepCounts:
+    """All members use one distance: in every round some partner is on another node."""
+    return _in(span, _levels(span.ranks))
+
+
+def _one_by_one(operation: str, span: GroupSpan) -> StepCounts:
+    return _in(span, 1 if operation == "send" else span.ranks - 1)
+
+
+def _at_once(operation: str, span: GroupSpan) -> StepCounts:
+    return _in(span, 1)
+
+
+def _in(span: GroupSpan, count: float) -> StepCounts:
+    """Return steps of which each has messages across the network where there are several nodes."""
+    return StepCounts(0, count) if span.nodes > 1 else StepCounts(count, 0)
+
+
+def _levels(count: int) -> float:
+    return math.ceil(math.log2(count))
+
+
+# --- algorithms -----------------------------------------------------------------------------------
+
+POWER_OF_TWO: Final = Need(
+    "a power of two of ranks", lambda groups: groups.span.ranks & (groups.span.ranks - 1) == 0
+)
+
+DOUBLING = Algorithm("doubling", ("all-reduce",), _outward, rounds=doubling, need=POWER_OF_TWO)
+HALVING_DOUBLING = Algorithm(
+    "halving-doubling", HALVES, _out_and_back, rounds=halving_doubling, need=POWER_OF_TWO
+)
+BINOMIAL = Algorithm("binomial", ("broadcast", "reduce"), _outward, rounds=binomial)
+BRUCK = Algorithm("bruck", ("all-gather", "all-to-all"), _around, rounds=bruck)
+PAIRWISE = Algorithm("pairwise", ("all-to-all", "send"), _one_by_one, rounds=pairwise)
+GROUPED = Algorithm("grouped", ("all-to-all", "send"), _at_once, rounds=grouped, posted=True)
+DISSEMINATION = Algorithm("dissemination", ("barrier",), _around, rounds=dissemination)

@@ -11,10 +11,19 @@ Over nodes (NVLS tree): the same inside, and a double binary tree on every rail.
 doi:10.1109/COMHPC.2016.006; NCCL 2.30, ``src/device/all_reduce.h``.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 
+from clustersim.cost.closed_form import GroupSpan, StepCounts
+from clustersim.program.collectives.algorithm import (
+    CROSSBAR,
+    HALVES,
+    Algorithm,
+    Edge,
+    Need,
+    by_node,
+)
 from clustersim.program.collectives.double_tree import edges_between
-from clustersim.program.collectives.load import CROSSBAR, Edge, by_node
 from clustersim.program.collectives.ring import ring_edges
 from clustersim.topology.cluster import Cluster
 
@@ -78,3 +87,55 @@ def _crossed_links(cluster: Cluster, gateways: Sequence[int]) -> set[int]:
     for port in ports.values():
         links.update(cluster.between_switches(port, root), cluster.between_switches(root, port))
     return links
+
+
+def _one_step(operation: str, span: GroupSpan) -> StepCounts:
+    return StepCounts(1, 0)
+
+
+def _tree_steps(operation: str, span: GroupSpan) -> StepCounts:
+    return StepCounts(1, 2 * math.log2(span.nodes))
+
+
+def _fabric_steps(operation: str, span: GroupSpan) -> StepCounts:
+    return StepCounts(2 * (span.fullest - 1), 1)
+
+
+NVLS = Algorithm(
+    "nvls",
+    HALVES,
+    _one_step,
+    nvls_edges,
+    need=Need(
+        "a group in one node with a switch that reduces",
+        lambda groups: groups.cluster.node.reduces > 0 and groups.span.nodes == 1,
+    ),
+    pipelined=True,
+)
+
+NVLS_TREE = Algorithm(
+    "nvls-tree",
+    ("all-reduce",),
+    _tree_steps,
+    nvls_tree_edges,
+    need=Need(
+        "equally many devices, above one, on several nodes with switches that reduce",
+        lambda groups: (
+            groups.cluster.node.reduces > 0 and groups.spread and groups.span.fullest > 1
+        ),
+    ),
+    pipelined=True,
+)
+
+SHARP = Algorithm(
+    "sharp",
+    ("all-reduce",),
+    _fabric_steps,
+    inside_edges,
+    need=Need(
+        "equally many devices on several nodes of a fabric with switches that reduce",
+        lambda groups: groups.cluster.fabric.reduces and groups.spread,
+    ),
+    pipelined=True,
+    switched=shares_in_fabric,
+)

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Protocol, runtime_checkable
 
-from clustersim.cost.closed_form import StepCounts, passes
-from clustersim.program.collectives.load import Edge, neighbours
+from clustersim.cost.closed_form import Box, GroupSpan, StepCounts, passes
+from clustersim.program.collectives.algorithm import HALVES, Algorithm, Edge, Need, neighbours
 from clustersim.topology.cluster import Cluster
 
 
@@ -39,10 +39,6 @@ class TorusGrid(Protocol):
     def coordinates(self, node: int) -> tuple[int, ...]:
         """Return the place of a node."""
         ...
-
-
-Box = tuple[tuple[int, ...], ...]
-"""The places that a group occupies along each axis."""
 
 
 def box(cluster: Cluster, group: Sequence[int]) -> Box | None:
@@ -114,9 +110,18 @@ def axis_ring(side: Sequence[int], *, closed: bool) -> list[int]:
     return [*places[::2], *reversed(places[1::2])]
 
 
-def torus_steps(cluster: Cluster, group: Sequence[int], operation: str) -> StepCounts:
+def _steps(operation: str, span: GroupSpan) -> StepCounts:
     """Return the sequential steps: half of each ring's length, as both directions are used."""
-    sides = box(cluster, group)
-    assert sides is not None
-    half = sum(len(side) // 2 for side in sides)
+    assert span.box is not None
+    half = sum(len(side) // 2 for side in span.box)
     return StepCounts(0, passes(operation) * half)
+
+
+TORUS = Algorithm(
+    "torus",
+    HALVES,
+    _steps,
+    torus_edges,
+    need=Need("a group that fills a box of a torus", lambda groups: groups.boxes),
+    doubled=True,
+)

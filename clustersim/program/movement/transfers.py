@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Floats, adjacent, numbered
-from clustersim.cost import closed_form
+from clustersim.cost.closed_form import message_cost
 from clustersim.plan.wiring import Wiring
+from clustersim.program.collectives.algorithms import scalar_reduction
 from clustersim.program.collectives.axes import Communicators
 from clustersim.program.job import Job
 from clustersim.program.links.tables import Name
@@ -68,7 +69,7 @@ def _transfers_along(job: Job, hops: Sequence[Hop]) -> list[TrafficRows]:
     _, first = np.unique(kinds, return_index=True)
     nbytes, library = sent_bytes(job), job.cluster.library
     costs = [
-        closed_form.message_cost(nbytes, bool(network), rate, latency, library)
+        message_cost(nbytes, bool(network), rate, latency, library)
         for network, rate, latency in facts[first].tolist()
     ]
     amounts = np.array([(cost.nbytes, cost.latency, cost.rate) for cost in costs])[kinds].T
@@ -221,4 +222,4 @@ def norm_sync(job: Job) -> float:
     if plan.cell * plan.pipeline == 1:
         return 0.0
     span = job.communicator(job.placement.model_group(0)[None]).span
-    return 2 * closed_form.scalar_reduction(span, job.cluster.library)
+    return 2 * scalar_reduction(span, job.cluster.library)

@@ -1,7 +1,6 @@
 """Schedules with whole backwards: GPipe, 1F1B, interleaved 1F1B, looped breadth-first."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 
@@ -97,9 +96,9 @@ INTERLEAVED = Schedule(
     chunks=(2, None),
     obstacle=_interleaved_obstacle,
     period=lambda stages: stages,
+    early=interleaved_early,
+    short="interleaved",
 )
-
-INTERLEAVED_EARLY = replace(INTERLEAVED, steps=interleaved_early)
 
 
 def looped(stage: int, stages: int, microbatches: int, chunks: int) -> Iterator[Step]:

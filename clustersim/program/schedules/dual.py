@@ -136,6 +136,7 @@ DUALPIPE = Schedule(
     wiring="mirrored",
     chunks=(2, 2),
     split=True,
+    paired=True,
     obstacle=_dualpipe_obstacle,
     period=lambda stages: 2,
 )
@@ -146,5 +147,6 @@ DUALPIPE_V = Schedule(
     wiring="v",
     chunks=(2, 2),
     split=True,
+    paired=True,
     obstacle=_dualpipe_v_obstacle,
 )

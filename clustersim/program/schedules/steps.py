@@ -9,7 +9,7 @@ both send their results at the end.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -269,9 +269,13 @@ class Schedule:
     steps : the generator of a stage's steps
     chunks : minimum and maximum of model chunks of a stage
     split : whether a backward is split into the gradients of inputs and those of weights
+    paired : whether forwards run concurrently with backwards of other microbatches
     obstacle : why numbers of stages, microbatches and chunks are not possible, or None
     period : from the number of stages to the microbatches after which its steps repeat
     shape : stages, microbatches and chunks, where it is written for these only
+    early : the generator of a framework that does not run all forwards first where a batch has as
+        many microbatches as stages
+    short : other name, in scenarios
     """
 
     name: str
@@ -280,9 +284,16 @@ class Schedule:
     wiring: WiringName = "loop"
     chunks: tuple[int, int | None] = (1, 1)
     split: bool = False
+    paired: bool = False
     obstacle: Callable[[int, int, int], str | None] = _no_obstacle
     period: Callable[[int], int] = _one_microbatch
     shape: tuple[int, int, int] | None = None
+    early: StepsOfStage | None = None
+    short: str = ""
+
+    def as_run(self, *, forwards_first: bool) -> "Schedule":
+        """Return the schedule as a framework runs it, which may have backwards early."""
+        return self if forwards_first or not self.early else replace(self, steps=self.early)
 
     def wired(self, stages: int, chunks: int) -> Wiring:
         """Return the wiring of its chunks."""

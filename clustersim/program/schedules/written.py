@@ -53,6 +53,7 @@ def read_schedule(path: Path, where: str = "") -> Schedule:
         wiring=wiring,
         chunks=(chunks, chunks),
         split=any(step.kind == INPUT for row in rows for step in row),
+        paired=any(step.joined for row in rows for step in row),
         obstacle=lambda *shape: _obstacle(shape, (len(rows), microbatches, chunks)),
         shape=(len(rows), microbatches, chunks),
     )

@@ -7,7 +7,6 @@ from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.text_files import is_file
 from clustersim.plan.parallelism import Plan, by_work, even_layers, filled, with_ends
 from clustersim.program.schedules import SCHEDULES, Schedule
-from clustersim.program.schedules.classic import INTERLEAVED, INTERLEAVED_EARLY
 from clustersim.program.schedules.written import read_schedule
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import RecomputeFile, Scenario
@@ -57,9 +56,8 @@ def schedule_of(loaded: Loaded) -> Schedule:
 
 def schedule_named(name: str, framework: FrameworkRecord) -> Schedule:
     """Return a schedule by its name, as a framework runs it."""
-    schedule, first = SCHEDULES[name], framework.pipeline.forwards_first
-    early = schedule is INTERLEAVED and first is not None and not first.value
-    return INTERLEAVED_EARLY if early else schedule
+    first = framework.pipeline.forwards_first
+    return SCHEDULES[name].as_run(forwards_first=first is None or first.value)
 
 
 def schedule_file(loaded: Loaded) -> Path | None:

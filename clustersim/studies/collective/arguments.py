@@ -15,7 +15,8 @@ from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.catalog.libraries import OPERATIONS
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
-from clustersim.program.collectives.communicator import RUNS, Prescribed
+from clustersim.program.collectives.algorithms import ALGORITHMS
+from clustersim.program.collectives.communicator import Prescribed
 from clustersim.runs.arguments import settings_of
 from clustersim.scenario.load import load_cluster
 from clustersim.scenario.ranges import sizes_in
@@ -85,7 +86,7 @@ def _prescribed(operation: str, algorithm: str | None) -> dict[str, Prescribed]:
     """Return the algorithm of an operation, where one is given."""
     if algorithm is None:
         return {}
-    able = [name for name, operations in RUNS.items() if operation in operations]
+    able = [name for name, each in ALGORITHMS.items() if operation in each.operations]
     if algorithm not in able:
         hint = nearest(algorithm, able)
         raise ScenarioError(

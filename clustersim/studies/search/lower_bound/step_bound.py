@@ -127,7 +127,7 @@ class StepBounds:
     ) -> tuple[Floats, Floats, Floats]:
         """Return the times of the different chunks by cell: forward, backward, of inputs [s]."""
         times = self._times_of_blocks(shape, columns, division)
-        hidden = shape.schedule.startswith("dualpipe") or job.software.experts.overlapped
+        hidden = job.schedule.paired or job.software.experts.overlapped
         return tuple(np.moveaxis(_dispatched(times, job, hidden=hidden), 2, 0))
 
     def _times_of_blocks(self, shape: Shape, columns: Columns, division: Division) -> Floats:
