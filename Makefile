@@ -36,7 +36,7 @@ validate: $(STAMP) ## predict every measured case and print the errors
 	@$(BIN)/clustersim validate
 
 validation: $(STAMP) ## write docs/validation.md and prediction-interval data
-	@$(BIN)/clustersim validate --jobs $(JOBS) --intervals validation/prediction_intervals.yaml --markdown \
+	@$(BIN)/python -m tools.validation --jobs $(JOBS) --intervals validation/prediction_intervals.yaml \
 		> docs/validation.md.new
 	@mv docs/validation.md.new docs/validation.md
 
@@ -74,7 +74,7 @@ lock: ## choose new versions within the ranges of pyproject.toml
 
 clean: ## remove the environment, caches and build outputs (runs/ stays)
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	@find clustersim tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find clustersim tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Redone when the project file or the lock changes. The stamp comes last, so that an interrupted
 # installation is started again.  pip compiles the packages that it installs, but not one that is

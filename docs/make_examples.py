@@ -8,7 +8,7 @@
 
 A block ```yaml title="lab.yaml" is written into the folder.  ```pycon is a session, run as such.
 `<!-- large -->` before a block marks one that takes long; a table after a comment that holds a
-command, `<!-- $ clustersim validate --markdown -->`, is its output, and large as well.
+command, `<!-- $ python -m tools.validation -->`, is its output, and large as well.
 
     .venv/bin/python docs/make_examples.py README.md docs/guides/*.md      write true numbers
 """
@@ -21,6 +21,8 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 from shutil import copytree
@@ -28,7 +30,10 @@ from typing import NamedTuple
 
 from typer.testing import CliRunner
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tools are not installed
+
 from clustersim.cli import app
+from tools.validation import main as tool
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
 FENCE = re.compile(r'```(\w*)(?: title="([^"]+)")?\s*')
@@ -36,6 +41,7 @@ TABLE = re.compile(r"<!-- \$ (.+) -->")
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 SKIPPED = "..."
 JSON = "| python -m json.tool"
+TOOL = "python -m tools.validation"
 
 
 class Line(NamedTuple):
@@ -121,10 +127,14 @@ def examples(block: Block) -> Iterator[Example]:
 
 
 def output_of(command: str) -> str:
-    """Run ``clustersim ...`` in this process and return what it prints.
+    """Run ``clustersim ...`` or a tool in this process and return what it prints.
 
     At its end may stand ``| python -m json.tool`` or ``> FILE``.
     """
+    if command.startswith(TOOL):
+        with redirect_stdout(StringIO()) as printed:
+            tool(shlex.split(command.removeprefix(TOOL)))
+        return printed.getvalue()
     command, _, file = command.partition(" > ")
     plain = command.removesuffix(JSON)
     program, *arguments = shlex.split(plain)

@@ -3,6 +3,8 @@
 from hypothesis import strategies as st
 
 from clustersim.metrics.prediction_interval import MeasuredRuns
+from clustersim.validation.grading import Grade
+from clustersim.validation.outcome import Outcome
 
 ratios = st.lists(st.floats(0.2, 5.0), min_size=1, max_size=8)
 evidence = st.lists(ratios, min_size=1, max_size=20)
@@ -15,3 +17,17 @@ def runs_of(*sources, accelerator="chip", nodes="one"):
         MeasuredRuns(source=str(i), accelerator=accelerator, nodes=nodes, ratios=tuple(of))
         for i, of in enumerate(sources)
     ]
+
+
+def outcome(ratio, source="new", accelerator="chip", nodes=1, confidence="high"):
+    """Return a graded step that took `ratio` times as long as predicted."""
+    error = 1 / ratio - 1
+    graded = Grade("step_time_s", None, ratio, 1.0, error, error)
+    return Outcome(
+        f"{source}-{ratio}",
+        source,
+        grade=graded,
+        accelerator=accelerator,
+        nodes=nodes,
+        confidence=confidence,
+    )

@@ -46,6 +46,9 @@ HOMES = {
     "typer": ("cli",),
 }
 
+OUTSIDE = ("benchmarks", "tests", "tools")
+"""Packages of the repository that users do not install."""
+
 LINES = [line.split() for line in reversed(LAYERS.strip().splitlines())]
 HEIGHT = {name: height for height, line in enumerate(LINES) for name in line}
 
@@ -81,6 +84,8 @@ def home(path: Path, package: Path) -> str:
 def objection(importer: str, module: str, package: str) -> str | None:
     """Return what is wrong with the layer `importer` importing `module`, or None."""
     top, _, rest = module.partition(".")
+    if top in OUTSIDE:
+        return f"{importer} imports {top}, which is not installed with the package"
     if top != package:
         owners = HOMES.get(top, (importer,))
         if importer in owners:
@@ -401,6 +406,12 @@ def plant(root: Path, files: dict[str, str]) -> Path:
             "runs/store.py",
             "import jinja2\n",
             "clustersim/runs/store.py:1: jinja2 belongs in render only, not in runs",
+        ),
+        (
+            "validation/text.py",
+            "from tools.page import to_markdown\n",
+            "clustersim/validation/text.py:1: validation imports tools, "
+            "which is not installed with the package",
         ),
         (
             "cost/compute.py",

@@ -6,9 +6,8 @@ from typing import Final
 from clustersim.calibration.kernel_fits import KernelFits
 from clustersim.calibration.kernel_grades import KernelGrade, KernelGrades
 from clustersim.calibration.surface_fits import FittedTerm
-from clustersim.render.tables import percent
+from clustersim.render.tables import ResultTable, percent
 from clustersim.units import format_seconds
-from clustersim.validation.result_tables import Table
 
 Rows = Iterator[tuple[str, ...]]
 
@@ -78,20 +77,20 @@ def left_out_lines(left_out: Mapping[str, int]) -> Iterator[str]:
 _GRADES: Final = (">rows", ">median", ">90th percentile", ">bias", "")
 
 GRADES: Final = (
-    Table(
+    ResultTable(
         "Errors of predicted time by kernel, format or library, and accelerator",
         ("kernel", "format", "accelerator", *_GRADES),
         grade_rows,
     ),
-    Table(
+    ResultTable(
         "Errors of predicted time over all accelerators", ("kernel", "format", *_GRADES), kind_rows
     ),
 )
 """The tables of grades."""
 
 FITS: Final = (
-    Table("Fitted terms", ("fit", "term", ">prior", ">fitted", ">standard error"), term_rows),
-    Table(
+    ResultTable("Fitted terms", ("fit", "term", ">prior", ">fitted", ">standard error"), term_rows),
+    ResultTable(
         "Errors of predicted time: medians, and of rows held out by shape",
         (
             "kernel",

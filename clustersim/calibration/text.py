@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from clustersim.calibration.answer import Calibration, NotFitted, TimeErrors
-from clustersim.render.tables import percent
+from clustersim.render.tables import ResultTable, percent
 from clustersim.units import format_flops_per_second, format_seconds
-from clustersim.validation.result_tables import Table
 
 Rows = Iterator[tuple[str, ...]]
 
@@ -68,7 +67,7 @@ def _errors(errors: TimeErrors) -> tuple[str, str]:
 
 
 TABLES: Final = (
-    Table(
+    ResultTable(
         "Coefficients",
         (
             "coefficient",
@@ -81,17 +80,17 @@ TABLES: Final = (
         ),
         coefficient_rows,
     ),
-    Table(
+    ResultTable(
         "Errors of predicted time: mean absolute, and bias (above 0 where too slow)",
         ("group", ">rows", ">before", ">bias", ">fitted", ">bias", ">held out", ">bias"),
         error_rows,
     ),
-    Table("Measured and not fitted", ("kind", ">rows", ">measured"), not_fitted_rows),
+    ResultTable("Measured and not fitted", ("kind", ">rows", ">measured"), not_fitted_rows),
 )
 """The tables of a calibration, in order."""
 
 
-def calibration_tables(answer: Calibration) -> list[tuple[Table, list[tuple[str, ...]]]]:
+def calibration_tables(answer: Calibration) -> list[tuple[ResultTable, list[tuple[str, ...]]]]:
     """Return the tables that have rows."""
     tables = [(table, list(table.rows(answer))) for table in TABLES]
     return [(table, rows) for table, rows in tables if rows]

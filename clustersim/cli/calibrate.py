@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clustersim.cli.options import Executor, Jobs, print_json
-from clustersim.cli.output import echo
+from clustersim.cli.output import echo, print_tables
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -171,7 +171,6 @@ def _write(answer: "Calibration", document: "Document", out: Path, *, force: boo
 def _show(answer: "Calibration") -> None:
     """Print the tables, and why cases are left out."""
     from clustersim.calibration import text
-    from clustersim.cli.kernel_options import print_tables
 
     echo(f"{answer.accelerator}, fitted to {answer.rows_of}")
     print_tables(text.calibration_tables(answer))

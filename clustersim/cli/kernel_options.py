@@ -1,22 +1,18 @@
 """`clustersim calibrate` for tables of measured kernels: `--grade`, and `--from` of such tables."""
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clustersim.cli.options import print_json
-from clustersim.cli.output import echo
-from clustersim.cli.validate import WIDTH, make_grid
+from clustersim.cli.output import echo, print_tables
 from clustersim.errors import ScenarioError
-from clustersim.escaping import escaped
 
 if TYPE_CHECKING:
     from clustersim.calibration.kernel_fits import KernelFits
     from clustersim.runs.executors import Workers
-    from clustersim.validation.result_tables import Table
 
 
 def tables_among(paths: Sequence[Path]) -> list[Path]:
@@ -97,15 +93,3 @@ def _fitted(
             return fit_kernels(paths, executor, accelerator)
         with console.status("fitting"):
             return fit_kernels(paths, executor, accelerator)
-
-
-def print_tables(tables: "Iterable[tuple[Table, list[tuple[str, ...]]]]") -> None:
-    """Print tables, as wide as the terminal or a page."""
-    from rich.console import Console
-
-    console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    for table, rows in tables:
-        grid = make_grid(table.title, table.headings)
-        for row in rows:
-            grid.add_row(*map(escaped, row))
-        console.print(grid)

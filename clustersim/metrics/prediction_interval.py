@@ -15,13 +15,10 @@ machine, a model family and a way of measuring, so n of them count less than n i
 the errors themselves.  At 0 each run has the same weight; at 1 each source has, as where
 distributions of sources are pooled (Dunn, Wasserman and Ramdas 2022, arXiv:1809.07441).
 
-The measured runs are in ``validation/prediction_intervals.yaml``, which
-``clustersim validate --intervals PATH`` writes.
+The measured runs are in ``validation/prediction_intervals.yaml``.
 """
 
-import json
 import math
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,11 +38,6 @@ from clustersim.errors import CatalogError
 
 Nodes = Literal["one", "several"]
 """Sizes of a job: traffic on the network adds errors of its own."""
-
-REMARK: Final = """\
-# Measured over predicted step times of measured runs: the data of prediction intervals.
-# Written by `clustersim validate --intervals PATH`; do not edit by hand.
-"""
 
 
 class MeasuredRuns(Strict):
@@ -322,21 +314,3 @@ def shipped_reach(accelerator: str, nodes: Nodes) -> Reach:
 def size_of(nodes: int) -> Nodes:
     """Return the size class of a job by its number of nodes."""
     return "one" if nodes == 1 else "several"
-
-
-def to_text(runs: Iterable[MeasuredRuns], version: str) -> str:
-    """Return runs as the text of a file."""
-    head = [f"{REMARK}kind: prediction_intervals", f"version: {version}", "runs:"]
-    return "\n".join([*head, *_lines(runs), ""])
-
-
-def _lines(runs: Iterable[MeasuredRuns]) -> Iterator[str]:
-    for run in runs:
-        source = json.dumps(run.source)  # any text, also one that YAML would read as a number
-        yield f"  - source: {source}"
-        yield f"    accelerator: {run.accelerator}"
-        yield f"    nodes: {run.nodes}"
-        ratios = ", ".join(f"{ratio:.4g}" for ratio in run.ratios)
-        yield from textwrap.wrap(
-            f"ratios: [{ratios}]", 100, initial_indent=" " * 4, subsequent_indent=" " * 6
-        )

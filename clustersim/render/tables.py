@@ -1,8 +1,8 @@
 """Answers as text: lines with labels, tables with columns, numbers as a person writes them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from clustersim.escaping import escaped
 
@@ -55,6 +55,17 @@ def files(place: Path, names: Sequence[str]) -> Row:
 
 Cells = Sequence[Sequence[str]]
 """A table: its headings, then its rows."""
+
+Rows = Iterator[tuple[str, ...]]
+"""The rows of a table, without its headings."""
+
+
+class ResultTable(NamedTuple):
+    """A table of an answer: its title, its headings (``>`` before those of numbers), its rows."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: Callable[[Any], Rows]
 
 
 def aligned(cells: Cells, words: Collection[str] = ()) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
@@ -18,7 +18,6 @@ from clustersim.memory.verdict import Verdict
 from clustersim.runs.executors import InProcess, run_alone
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.garbage import garbage_collection_off
-from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate
 from clustersim.validation import duration_cases as duration
@@ -32,7 +31,6 @@ from clustersim.validation.cases.rows import Entry, Row
 from clustersim.validation.cases.scenario import scenario_of
 from clustersim.validation.cases.settings import CHEAPEST, RECOMPUTE
 from clustersim.validation.cases.texts import HARDWARE, MODEL
-from clustersim.validation.explanation.quantities import counted_quantities
 from clustersim.validation.grading import (
     SINGLE_LAYER,
     Grade,
@@ -48,6 +46,9 @@ from clustersim.validation.inference_grading import inference_outcome
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.single_layer import layer_flops, layer_times
 from clustersim.workload.precision import PRECISIONS
+
+Observer = Callable[[Loaded, Result], Any]
+"""What else is computed from the step of a case, in the process that replays it."""
 
 MOST_BLOCKS: Final = 2_000_000
 """Blocks of the largest replay of one case: some 15 s."""
@@ -77,27 +78,12 @@ def select_groups(
     return [e for e in entries if any(matches(pattern, e.group) for pattern in groups)]
 
 
-def select_runs(entries: Sequence[Entry], pattern: str) -> list[Entry]:
-    """Return the cases whose missing time is to be explained: of groups, or by their own names.
-
-    Raises
-    ------
-    ScenarioError
-        when neither a group nor a case matches.
-    """
-    if not any(matches(pattern, entry.group) for entry in entries):
-        by_name = [entry for entry in entries if matches(pattern, entry.id)]
-        if by_name:
-            return by_name
-    return select_groups(entries, [pattern], "--explain")
-
-
 def run_cases(
     entries: Sequence[Entry],
     executor: Executor | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     *,
-    count: bool = False,
+    observe: Observer | None = None,
 ) -> list[Outcome]:
     """Run cases and grade them, in their order.
 
@@ -105,7 +91,7 @@ def run_cases(
     ----------
     executor : where scenarios run; in this process, one after another, without it
     on_progress : is called after each case with the number of finished cases, and of all
-    count : whether to count the quantities that missing time may follow
+    observe : is called with each step of training; the outcome has what it returns
     """
     executor, finished = executor or InProcess(), 0
 
@@ -117,42 +103,42 @@ def run_cases(
 
     futures = []
     for entry in entries:
-        future = executor.submit(run_case, entry, count=count)
+        future = executor.submit(run_case, entry, observe)
         future.add_done_callback(report)
         futures.append(future)
-    return [_outcome(*each, count) for each in zip(entries, futures, strict=True)]
+    return [_outcome(*each, observe) for each in zip(entries, futures, strict=True)]
 
 
-def _outcome(entry: Entry, future: Future[Outcome], count: bool) -> Outcome:
+def _outcome(entry: Entry, future: Future[Outcome], observe: Observer | None) -> Outcome:
     """Return an outcome; a case whose worker process died is run again in one of its own."""
     try:
         try:
             return future.result()
         except BrokenExecutor:
-            return run_alone(partial(run_case, count=count), entry)
+            return run_alone(partial(run_case, observe=observe), entry)
     except BrokenExecutor as error:
         detail = f"its worker process died ({error})"
         return Outcome(entry.id, entry.group, (Reason("its worker process died", detail),))
 
 
 @garbage_collection_off()  # until the result, of which only numbers are kept, is freed
-def run_case(entry: Entry, *, count: bool = False) -> Outcome:
-    """Run one case and grade it, and count its quantities; any error becomes its reason."""
+def run_case(entry: Entry, observe: Observer | None = None) -> Outcome:
+    """Run one case and grade it; any error becomes its reason."""
     try:
-        return _run(entry, count=count)
+        return _run(entry, observe)
     except Exception as error:  # one case must not end the others: it is listed with the error
         detail = f"clustersim failed: {type(error).__name__}: {_one_line(str(error))}"
         return Outcome(entry.id, entry.group, (Reason("clustersim failed", detail),))
 
 
-def _run(entry: Entry, *, count: bool) -> Outcome:
+def _run(entry: Entry, observe: Observer | None) -> Outcome:
     if entry.row is None:
         assert entry.problem is not None, "an entry has a row or a problem"
         return Outcome(entry.id, entry.group, (entry.problem,))
     if entry.row.family in _EFFECTS:
         return _effect_outcome(entry.row)
     if entry.row.family == INFERENCE:
-        return inference_outcome(entry.row, count=count)
+        return inference_outcome(entry.row)
     case = case_of(entry.row)
     outcome = Outcome(
         id=case.id,
@@ -193,7 +179,7 @@ def _run(entry: Entry, *, count: bool) -> Outcome:
         memory_peak=result.memory.fullest.peak,
         memory_capacity=result.memory.capacity,
         wall=result.wall,
-        quantities=counted_quantities(build_job(loaded), result) if count else None,
+        observed=None if observe is None else observe(loaded, result),
     )
 
 

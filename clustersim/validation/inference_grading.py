@@ -20,7 +20,6 @@ from clustersim.inference.static_batch import static_times
 from clustersim.simulation.service.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row
-from clustersim.validation.explanation.serving_quantities import token_quantities
 from clustersim.validation.grading import Grade
 from clustersim.validation.inference_baseline import baseline_predictions
 from clustersim.validation.inference_cases import (
@@ -75,13 +74,8 @@ def grade_inference_case(case: InferenceCase) -> tuple[list[Grade], TokenTime]:
     return grades, predicted.token
 
 
-def inference_outcome(row: Row, *, count: bool = False) -> Outcome:
-    """Return the outcome of a row: scored unless its source is of low confidence.
-
-    Parameters
-    ----------
-    count : whether to count the quantities that missing time may follow
-    """
+def inference_outcome(row: Row) -> Outcome:
+    """Return the outcome of a row: scored unless its source is of low confidence."""
     outcome = Outcome(row.id, row.group, confidence=row.source.confidence, is_inference=True)
     try:
         case = inference_case(row)
@@ -105,8 +99,7 @@ def inference_outcome(row: Row, *, count: bool = False) -> Outcome:
         memory_peak=sum(memory.parts.values()),
         memory_capacity=memory.capacity,
         baselines=_baselines(case),
-        parts=token.parts,
-        quantities=token_quantities(token) if count else None,
+        token=token,
     )
 
 

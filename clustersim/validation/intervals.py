@@ -1,6 +1,5 @@
-"""Prediction intervals: the data that graded cases give them, and how often they hold.
+"""Coverage of prediction intervals: how many measured runs lie within them.
 
-    outcomes --graded steps, of high confidence--> MeasuredRuns --> prediction_intervals.yaml
     outcome --the runs of all other sources--> interval --contains the measured value?--> coverage
 
 An interval is judged without the runs of the case's own source: with them it would prove nothing.
@@ -10,22 +9,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
-from pathlib import Path
 
-from clustersim import __version__
-from clustersim.catalog.reading import read_yaml
-from clustersim.catalog.writing import write_new
-from clustersim.errors import CatalogError
 from clustersim.metrics.prediction_interval import (
     LEVEL,
     MeasuredRuns,
     Nodes,
     Reach,
-    parse_interval_data,
     reach_of,
     size_of,
-    to_text,
 )
 from clustersim.validation.outcome import Outcome
 
@@ -36,62 +27,6 @@ def ratio_of(outcome: Outcome) -> float | None:
     if grade is None or grade.time_error is None or outcome.accelerator is None:
         return None
     return 1 / (1 + grade.time_error)
-
-
-# --- the data -------------------------------------------------------------------------------------
-
-
-def measured_runs(outcomes: Iterable[Outcome]) -> list[MeasuredRuns]:
-    """Return the interval data of graded cases of high confidence, in order of their names.
-
-    A case with assumed settings counts: the user of a prediction has to assume settings as well.
-    """
-    ratios: defaultdict[tuple[str, str, Nodes], list[float]] = defaultdict(list)
-    for outcome in outcomes:
-        ratio = ratio_of(outcome)
-        if ratio is not None and outcome.confidence == "high":
-            assert outcome.accelerator is not None, "a ratio is that of a whole step"
-            assert outcome.nodes is not None, "a ratio is that of a whole step"
-            ratios[outcome.group, outcome.accelerator, size_of(outcome.nodes)].append(ratio)
-    return [
-        MeasuredRuns(source=source, accelerator=accelerator, nodes=nodes, ratios=tuple(values))
-        for (source, accelerator, nodes), values in sorted(ratios.items())
-    ]
-
-
-def read_interval_data(file: Path) -> list[MeasuredRuns]:
-    """Return the runs of a file of interval data; none where it does not exist.
-
-    Raises
-    ------
-    CatalogError
-        when the file has other contents.
-    """
-    return parse_interval_data(read_yaml(file, CatalogError)).runs if file.exists() else []
-
-
-def updated_runs(
-    earlier: Iterable[MeasuredRuns], outcomes: Sequence[Outcome]
-) -> list[MeasuredRuns]:
-    """Return earlier runs, with those of each group of the outcomes replaced."""
-    groups = {outcome.group for outcome in outcomes}
-    kept = (run for run in earlier if run.source not in groups)
-    runs = chain(kept, measured_runs(outcomes))
-    return sorted(runs, key=lambda run: (run.source, run.accelerator, run.nodes))
-
-
-def write_interval_data(file: Path, runs: Iterable[MeasuredRuns]) -> None:
-    """Write runs to a file, replacing its contents.
-
-    Raises
-    ------
-    CatalogError
-        when the file cannot be written.
-    """
-    write_new(file, to_text(runs, __version__), force=True, error=CatalogError)
-
-
-# --- coverage -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 from clustersim.memory.verdict import can_fit
 from clustersim.validation.cases.reasons import Reason, join_reasons
-from clustersim.validation.explanation.quantities import Amount
 from clustersim.validation.grading import Grade
+from clustersim.validation.token_times import TokenTime
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ class Outcome:
         changes the step time
     rates : predicted throughput of a device by convention of FLOPs [FLOP/s]; None where nothing ran
     job : the job, a text that is equal for equal jobs
-    quantities : amounts that the model counts for the run, where missing time is explained
+    observed : what the observer of a validation returned for the step
+    token : of inference, the predicted time of a token
     is_inference : whether it is of inference, whose metrics are summarised one by one
     baselines : errors of a one-line roofline, by metric
     """
@@ -146,10 +147,10 @@ class Outcome:
     rates: Mapping[str, float] | None = None
     job: str | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
-    quantities: Mapping[str, Amount] | None = None
+    observed: Any = None
+    token: TokenTime | None = None
     is_inference: bool = False
     baselines: Mapping[str, float] = field(default_factory=dict)
-    parts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def gradable(self) -> bool:
@@ -232,5 +233,5 @@ class Outcome:
                 MetricAnswer(each.metric, each.measured, each.predicted, each.error)
                 for each in ((grade, *self.others) if grade and self.others else ())
             ),
-            parts=self.parts,
+            parts=self.token.parts if self.token else {},
         )

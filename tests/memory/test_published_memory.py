@@ -3,7 +3,7 @@
 import pytest
 
 from clustersim import simulate
-from clustersim.validation.claims import read_claims
+from tools.claims.claims import read_claims
 
 ONE_REPLICA = ["plan.data=1", "cluster.nodes=8", "batch.global=320"]
 

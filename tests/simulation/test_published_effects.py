@@ -6,7 +6,7 @@ import pytest
 
 from clustersim import simulate
 from clustersim.metrics.bubble import bubble_overhead
-from clustersim.validation.claims import judge_claim, read_claims
+from tools.claims.claims import judge_claim, read_claims
 
 NIC = 25e9
 """Bandwidth of one NIC of Selene in one direction [B/s]."""

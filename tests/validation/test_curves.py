@@ -13,7 +13,7 @@ from clustersim.validation.curves import (
     grade_curves,
     read_curves,
 )
-from clustersim.validation.result_tables import curve_rows
+from clustersim.validation.text import curve_rows
 
 CURVES = {curve.id: curve for curve in read_curves()}
 

@@ -1,21 +1,18 @@
 """Measured inference: rows are read tolerantly, graded metric by metric, and near the sources."""
 
-from dataclasses import replace
 from statistics import median
 
 import pytest
 
 from clustersim.catalog.finding import shipped
-from clustersim.errors import ScenarioError
-from clustersim.validation.answer import validate, validation_of
+from clustersim.validation.answer import validation_of
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.rows import parse_entries, read_entries
-from clustersim.validation.explanation.answer import explain
-from clustersim.validation.explanation.serving_quantities import PARTS, SERVING_QUANTITIES
 from clustersim.validation.inference_baseline import baseline_predictions
 from clustersim.validation.inference_cases import inference_case
 from clustersim.validation.outcome import Outcome
-from clustersim.validation.token_tables import KINDS
+from clustersim.validation.text import KINDS
+from tools.explanation.quantities import PARTS
 
 ENTRIES = read_entries(shipped("validation") / "inference_cases.yaml")
 ROW = {
@@ -163,37 +160,3 @@ def test_every_cause_of_a_token_is_in_the_table_and_among_the_quantities():
         parts = run_case(entry).answer.parts
         assert set(parts) <= columns
         assert set(parts) - {"transfer", "queue"} <= set(PARTS)
-
-
-def test_a_slow_part_of_tokens_is_explained():
-    """Cases that are measured slower by a second for each predicted one of their experts."""
-    outcomes = [run_case(e, count=True) for e in ENTRIES if e.group == "inference-ft"]
-    planted = [slower(outcome, "kv_time", 1.0) for outcome in outcomes]
-    found = explain("inference-ft", planted)
-
-    assert found.chosen[0].quantity == "kv_time"
-    assert found.chosen[0].seconds_each == pytest.approx(1.0, rel=0.05)
-    assert not found.chosen[0].over_counted
-
-
-def slower(outcome: Outcome, quantity: str, each: float) -> Outcome:
-    """Return an outcome whose measured time is the predicted one and some time of a quantity."""
-    amounts = outcome.quantities
-    whole = amounts["token_time"].units
-    error = whole / (whole + each * amounts[quantity].units) - 1
-    return replace(outcome, grade=replace(outcome.grade, error=error, time_error=error))
-
-
-def test_groups_of_inference_are_explained_from_the_shipped_file():
-    """Only the cases of the group run, and their tables have the words of a token."""
-    answer = validate(explained=["inference-trtllm05"], jobs=1)
-    [found] = answer.explanations
-
-    assert found.runs == len(answer.cases) == 8
-    assert all(each.quantity in SERVING_QUANTITIES for each in found.quantities)
-
-
-def test_training_and_inference_are_explained_apart():
-    """Their times follow different quantities: the line states how many of each there are."""
-    with pytest.raises(ScenarioError, match="steps of training and 153 cases of inference"):
-        validate(explained=["*"], jobs=1)

@@ -15,8 +15,8 @@ from clustersim.validation.cases.rows import parse_entries, read_entries
 from clustersim.validation.grading import Grade
 from clustersim.validation.layout_ranking import job_runs, pooled_tau, tau_of
 from clustersim.validation.outcome import Outcome
-from clustersim.validation.result_tables import GROUPS, LAYOUTS
 from clustersim.validation.summary import summarise
+from clustersim.validation.text import GROUPS, LAYOUTS
 
 SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
 

@@ -12,7 +12,7 @@ from clustersim.cli.validate import validate as command
 from clustersim.errors import ScenarioError
 from clustersim.scenario.entries import entry
 from clustersim.simulation.step.simulate import simulate
-from clustersim.validation.answer import validate, validation_of
+from clustersim.validation.answer import validation_of
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.case import case_of as normalised
 from clustersim.validation.cases.machines import (
@@ -28,7 +28,6 @@ from clustersim.validation.cases.settings import case_settings
 from clustersim.validation.cases.texts import MODEL
 from clustersim.validation.grading import Measure, flops_convention, grade, measured_memory
 from clustersim.validation.single_layer import layer_times
-from clustersim.validation.text import to_markdown
 
 SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
 SHIPPED = shipped("validation") / "cases.yaml"
@@ -543,16 +542,6 @@ def test_the_tables_show_cases_groups_and_reasons(capsys):
     assert "Cases without a grade, by reason" in shown
 
 
-def test_markdown_has_a_row_for_each_group_and_case(capsys):
-    """`--markdown` is what the documentation shows."""
-    command(cases=SMALL, jobs=1, markdown=True)
-    shown = capsys.readouterr().out
-
-    assert shown == to_markdown(validation_of(run_cases(read_entries(SMALL))))
-    assert "| small | 3 of 5 | 0 |" in shown
-    assert "| unknown-accelerator | no machine file for 'TPU-v9', 4 a node |" in shown
-
-
 def test_a_missing_file_of_cases_is_named():
     """A wrong path is an error of the user."""
     with pytest.raises(ScenarioError, match=r"nowhere\.yaml: no such file"):
@@ -575,16 +564,3 @@ def test_published_cases_are_met(group):
 
     assert sums.gradable >= 3
     assert sums.mean_abs_error <= TOLERANCES[group]
-
-
-@pytest.mark.large
-def test_the_page_of_validation_is_what_the_command_prints():
-    """docs/validation.md is the table of today; ``make validation`` writes it.
-
-    Every miss in it has a cause in ``validation/missed_targets.yaml``, and nothing else has.
-    """
-    answer = validate(jobs=1)
-    page = to_markdown(answer)
-
-    assert [e.group for e in answer.unreached if e.cause is None or e.reached] == []
-    assert page == (Path(__file__).parents[2] / "docs" / "validation.md").read_text()

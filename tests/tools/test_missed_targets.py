@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 from statistics import fmean
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,12 +11,13 @@ from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import shipped
 from clustersim.catalog.reading import Place
 from clustersim.catalog.tree import Tree
-from clustersim.cli.validate import validate as command
 from clustersim.errors import CatalogError
 from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.grading import Grade
-from clustersim.validation.missed_targets import (
+from clustersim.validation.outcome import Outcome
+from clustersim.validation.text import GROUPS, LAYOUTS
+from tools.missed_targets import (
     FAR,
     Cause,
     Target,
@@ -25,8 +25,8 @@ from clustersim.validation.missed_targets import (
     explained_misses,
     read_targets,
 )
-from clustersim.validation.outcome import Outcome
-from clustersim.validation.result_tables import GROUPS, LAYOUTS, REACHED, UNEXPLAINED, missed_rows
+from tools.page import REACHED, UNEXPLAINED, missed_rows
+from tools.validation import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
 
@@ -256,7 +256,7 @@ def test_a_row_has_the_target_and_the_figure():
     found = explained_misses(
         file_of(*targets, causes=[cause("b"), cause("a")]), RUNS, all_cases=False
     )
-    rows = list(missed_rows(SimpleNamespace(unreached=found)))
+    rows = list(missed_rows(found))
 
     assert rows[0][:5] == ("b", "2", "22.0 %", "40.0 % b-far",
                            "mean at most 10.0 %, is 22.0 %; 1 run more than 25 % off")  # fmt: skip
@@ -265,7 +265,7 @@ def test_a_row_has_the_target_and_the_figure():
 
 def test_selected_groups_show_only_their_own_entries(capsys):
     """`--group` of one that misses prints its cause and its error."""
-    command(group=["xmoe-frontier"], jobs=1, markdown=True)
+    main(["--group", "xmoe-frontier", "--jobs", "1"])
     shown = capsys.readouterr().out
     section = shown.split("## Missed accuracy targets")[1].split("\n## ")[0]
 

@@ -22,9 +22,9 @@ from clustersim.catalog.finding import find
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError, ClustersimError
 from clustersim.validation.cases.reasons import Ungradable
-from clustersim.validation.claim_functions import FUNCTIONS
-from clustersim.validation.claim_runs import METRICS, ClaimRun
 from clustersim.validation.outcome import Outcome
+from tools.claims.functions import FUNCTIONS
+from tools.claims.runs import METRICS, ClaimRun
 
 NO_OUTCOMES: Final[Mapping[str, Outcome]] = MappingProxyType({})
 

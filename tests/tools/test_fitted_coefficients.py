@@ -4,7 +4,7 @@ from pathlib import Path
 
 from clustersim.catalog.finding import shipped
 from clustersim.validation.answer import validate
-from clustersim.validation.fitted_coefficients import fits_of, fitted_coefficient_rows
+from tools.fitted_coefficients import fits_of, fitted_coefficient_rows
 
 
 def test_a_release_has_its_own_fit_and_those_of_the_file_that_it_extends():

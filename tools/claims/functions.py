@@ -12,14 +12,17 @@ from itertools import pairwise
 from typing import Final
 
 from clustersim.cost.compute import chain_seconds
+from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.step_costs import StepCosts
 from clustersim.program.schedules.steps import Code
+from clustersim.scenario.load import load_service
+from clustersim.simulation.service.pools import build_pools
 from clustersim.timeline import FORWARD
 from clustersim.traffic import Traffic
-from clustersim.validation.claim_runs import ClaimRun
-from clustersim.validation.serving_claims import fused_kernels, narrow_weights
 from clustersim.workload.flops import hardware_flops
 from clustersim.workload.kernels import Collective, flat
 from clustersim.workload.ops import backward, forward
+from tools.claims.runs import ClaimRun
 
 Runs = Mapping[str, ClaimRun]
 Numbers = dict[str, float]
@@ -194,6 +197,36 @@ def uneven_experts(runs: Runs) -> Numbers:
         wait = runs["uneven"].changed(load).result.attribution["imbalance"]
         times[f"{most:g} times the mean"] = 1 + wait / (even * job.plan.microbatches)
     return times
+
+
+ONE = Batch(1, 1_024)
+"""A sequence of 1,024 tokens that decodes alone."""
+
+MANY = Batch(0, 0, (Prompt(8_192),))
+"""8,192 tokens of a prompt, which are bound by compute."""
+
+
+def narrow_weights(runs: Runs) -> Numbers:
+    """The time of a step with weights in 16 bits over that with narrow ones."""
+    wide = replica_of(runs["base"], "precision=bf16")
+    speeds = {}
+    for name in ("int8", "int4"):
+        narrow = replica_of(runs["base"], f"precision={name}")
+        for what, batch in (("one sequence", ONE), ("8,192 tokens", MANY)):
+            speeds[f"{name}, {what}"] = wide.step(batch).seconds / narrow.step(batch).seconds
+    return speeds
+
+
+def fused_kernels(runs: Runs) -> Numbers:
+    """The time of a step with separate kernels over that with fused ones."""
+    separate, fused = replica_of(runs["separate"]), replica_of(runs["fused"])
+    return {"one sequence": separate.step(ONE).seconds / fused.step(ONE).seconds}
+
+
+def replica_of(run: ClaimRun, *settings: str) -> StepCosts:
+    """Return the replica of a serving scenario."""
+    loaded = load_service(run.name, [*run.set, *settings])
+    return build_pools(loaded, MANY.prompts[0].tokens)[-1].costs
 
 
 FUNCTIONS: Final[Mapping[str, Callable[[Runs], Numbers]]] = {

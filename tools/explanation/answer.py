@@ -14,10 +14,10 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.errors import ScenarioError
 from clustersim.units import counted
-from clustersim.validation.explanation.regression import Regression, Selection
-from clustersim.validation.explanation.serving_quantities import ALL_QUANTITIES, whole_of
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.robust import scatter
+from tools.explanation.quantities import ALL_QUANTITIES, quantities_of, whole_of
+from tools.explanation.regression import Regression, Selection
 
 LEAST_RUNS: Final = 5
 """Fewest runs of an explanation, and fewest that have a quantity."""
@@ -173,14 +173,14 @@ def explain(group: str, outcomes: Sequence[Outcome]) -> Explanation:
 
 def missing_share(outcome: Outcome) -> float | None:
     """Return missing over measured time of a run; None without quantities or a time."""
-    if outcome.quantities is None or outcome.grade is None or outcome.grade.time_error is None:
+    if quantities_of(outcome) is None or outcome.grade is None or outcome.grade.time_error is None:
         return None
     return -outcome.grade.time_error
 
 
 def _regression(runs: Sequence[Outcome], missing: Floats) -> tuple[list[str], Regression]:
     """Return the quantities that the runs have, and the regression of missing time on them."""
-    amounts = [run.quantities or {} for run in runs]
+    amounts = [quantities_of(run) or {} for run in runs]
     measured = np.array([whole_of(each) for each in amounts]) / (1 - missing)
     names = [
         name

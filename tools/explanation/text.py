@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from clustersim.render.tables import percent
+from clustersim.render.tables import ResultTable, Rows, percent
 from clustersim.units import format_bandwidth, format_seconds
-from clustersim.validation.explanation.answer import Explanation
-from clustersim.validation.explanation.serving_quantities import ALL_QUANTITIES
-from clustersim.validation.result_tables import Rows, Table
+from tools.explanation.answer import Explanation
+from tools.explanation.quantities import ALL_QUANTITIES
 
 NOTHING: Final = "no quantity explains more than chance would"
 """The only row of an empty selection."""
@@ -74,25 +73,25 @@ def in_unit_of(quantity: str, seconds: float) -> str:
 
 def explanation_tables(
     explanation: Explanation,
-) -> Iterator[tuple[Table, list[tuple[str, ...]]]]:
+) -> Iterator[tuple[ResultTable, list[tuple[str, ...]]]]:
     """Yield the tables of an explanation that have rows."""
     group, runs = explanation.group, explanation.runs
     signs = f"{explanation.too_fast} predicted too fast, {explanation.too_slow} too slow"
     whole, rest = percent(explanation.missing), percent(explanation.remaining)
     for table in (
-        Table(
+        ResultTable(
             f"Missing time of {group}, {runs} runs ({signs}): share that each quantity explains"
             " alone",
             ("quantity", ">runs", ">explained", ">strongest in resamples", "coefficient"),
             alone_rows,
         ),
-        Table(
+        ResultTable(
             f"Missing time of {group}, explained together: {whole} of the measured time, {rest}"
             " remain",
             ("quantity", "coefficient", "90 % interval", ">explained", ">held out"),
             chosen_rows,
         ),
-        Table(
+        ResultTable(
             f"Runs of {group} that this does not explain: missing time, of the measured time",
             ("case", ">missing", ">remaining"),
             outlier_rows,

@@ -1,6 +1,6 @@
 """Missing time of runs is explained by the quantity that it follows, and by no other."""
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,25 +8,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.catalog.finding import shipped
-from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import load
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
-from clustersim.validation.answer import validate, validation_of
-from clustersim.validation.case_runs import run_cases, select_groups
-from clustersim.validation.cases.rows import read_entries
-from clustersim.validation.explanation.answer import explain
-from clustersim.validation.explanation.quantities import QUANTITIES, Amount, counted_quantities
-from clustersim.validation.explanation.regression import robust_fit
-from clustersim.validation.explanation.text import coefficient_text
+from clustersim.validation.answer import case_entries, validation_of
+from clustersim.validation.case_runs import run_case, run_cases, select_groups
 from clustersim.validation.grading import Grade
 from clustersim.validation.outcome import Outcome
-from clustersim.validation.text import to_markdown
+from tools.explanation.answer import explain
+from tools.explanation.quantities import (
+    QUANTITIES,
+    SERVING_QUANTITIES,
+    Amount,
+    count_quantities,
+    counted_quantities,
+    quantities_of,
+)
+from tools.explanation.regression import robust_fit
+from tools.explanation.text import coefficient_text
+from tools.page import Report, to_markdown
+from tools.validation import explained_cases, main, validate_repository
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "explanation.md"
-SHIPPED = shipped("validation") / "cases.yaml"
 
 RUNS = 30
 
@@ -48,7 +52,7 @@ def run(name, predicted, measured, amounts):
     quantities = {key: Amount(amounts.get(key, 0.0), 1.0) for key in QUANTITIES}
     quantities |= {"steps": Amount(1.0, predicted), "step_time": Amount(predicted, predicted)}
     grade = Grade("step_time_s", None, measured, predicted, error, error)
-    return Outcome(name, "group", grade=grade, quantities=quantities)
+    return Outcome(name, "group", grade=grade, observed=quantities)
 
 
 def runs_with(seconds, *, noise=0.01, seed=0, runs=RUNS):
@@ -101,7 +105,7 @@ def test_slow_runs_are_outliers_and_no_evidence():
     clean = explain("group", runs).chosen[0]
     slow = [
         run(each.id, each.grade.predicted, 2 * each.grade.measured,
-            {key: amount.units for key, amount in each.quantities.items()})
+            {key: amount.units for key, amount in each.observed.items()})
         for each in runs[::5]
     ]  # fmt: skip
     found = explain("group", [each for each in runs if each not in runs[::5]] + slow)
@@ -129,7 +133,7 @@ def test_no_more_is_over_counted_than_is_predicted():
 
     for each in found.chosen:
         if each.over_counted and each.quantity in COUNTED:
-            mean = np.mean([run.quantities[each.quantity].units for run in runs_with({})])
+            mean = np.mean([run.observed[each.quantity].units for run in runs_with({})])
             assert -each.seconds_each * mean < 3
 
 
@@ -163,7 +167,7 @@ def test_a_fit_to_exact_times_is_exact(seconds, seed):
 
 
 def outcomes_of(group):
-    return run_cases(select_groups(read_entries(SHIPPED), [group]), count=True)
+    return run_cases(select_groups(case_entries(), [group]), observe=count_quantities)
 
 
 def test_quantities_of_a_run_are_those_of_its_layout():
@@ -171,7 +175,7 @@ def test_quantities_of_a_run_are_those_of_its_layout():
     runs = outcomes_of("megatron21-weak")
 
     for each in runs:
-        amounts, layout = each.quantities, each.layout
+        amounts, layout = each.observed, each.layout
         assert set(amounts) == set(QUANTITIES)
         assert all(amount.units >= 0 for amount in amounts.values())
         assert (amounts["pipeline_calls"].units > 0) == (layout["pipeline"] > 1)
@@ -193,13 +197,50 @@ def test_slots_of_a_pipeline_are_those_of_its_closed_form(microbatches):
     assert amounts["layer_slots"].units == pytest.approx(layers * amounts["slots"].units)
 
 
+# --- inference -----------------------------------------------------------------------------------
+
+
+def test_a_slow_part_of_tokens_is_explained():
+    """Cases that are measured slower by a second for each predicted one of their experts."""
+    outcomes = [run_case(entry) for entry in case_entries() if entry.group == "inference-ft"]
+    planted = [slower(outcome, "kv_time", 1.0) for outcome in outcomes]
+    found = explain("inference-ft", planted)
+
+    assert found.chosen[0].quantity == "kv_time"
+    assert found.chosen[0].seconds_each == pytest.approx(1.0, rel=0.05)
+    assert not found.chosen[0].over_counted
+
+
+def slower(outcome: Outcome, quantity: str, each: float) -> Outcome:
+    """Return an outcome whose measured time is the predicted one and some time of a quantity."""
+    amounts = quantities_of(outcome)
+    whole = amounts["token_time"].units
+    error = whole / (whole + each * amounts[quantity].units) - 1
+    return replace(outcome, grade=replace(outcome.grade, error=error, time_error=error))
+
+
+def test_groups_of_inference_are_explained_from_the_shipped_file():
+    """Only the cases of the group run, and their tables have the words of a token."""
+    report = validate_repository(explained=["inference-trtllm05"], jobs=1)
+    [found] = report.explanations
+
+    assert found.runs == len(report.validation.cases) == 8
+    assert all(each.quantity in SERVING_QUANTITIES for each in found.quantities)
+
+
+def test_training_and_inference_are_explained_apart():
+    """Their times follow different quantities: the line states how many of each there are."""
+    with pytest.raises(ScenarioError, match="steps of training and 153 cases of inference"):
+        explained_cases(case_entries(), "*")
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 
 def test_an_explanation_is_the_golden_text():
     """The tables of an explanation as Markdown."""
     explained = explain("group", runs_with({"launches": 2e-5, "tensor_bytes": 4e-12}))
-    text = to_markdown(validation_of([], explanations=(explained,)))
+    text = to_markdown(Report(validation_of([]), explanations=(explained,)))
     tables = text[text.index("## Missing time") : text.index("## Coverage")]
 
     assert tables == GOLDEN.read_text(encoding="utf-8")
@@ -213,24 +254,12 @@ def test_coefficients_have_the_units_of_their_quantities():
     assert coefficient_text("matmul", 0.1) == "10.0 % of it"
 
 
-def printed(arguments, capsys):
-    """Return what a command prints that succeeds."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 0
-    return capsys.readouterr().out
-
-
 @pytest.mark.large
-def test_the_object_has_explanations(capsys):
-    """`--json` has an explanation for each pattern, and text has its tables."""
-    arguments = ["validate", "--explain", "megatron21-w*", "--jobs", "1"]
-    (explained,) = json.loads(printed([*arguments, "--json"], capsys))["explanations"]
-    shown = printed(arguments, capsys)
+def test_the_page_has_the_tables_of_an_explanation(capsys):
+    """`--explain` prints tables for each pattern; only its cases run."""
+    main(["--explain", "megatron21-w*", "--jobs", "1"])
 
-    assert explained["group"] == "megatron21-w*"
-    assert explained["runs"] == 10 == explained["too_fast"] + explained["too_slow"]
-    assert "Missing time of megatron21-w*, 10 runs" in shown
+    assert "Missing time of megatron21-w*, 10 runs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -243,7 +272,7 @@ def test_the_object_has_explanations(capsys):
 def test_a_group_that_cannot_be_explained_is_one_line(group, complaint, capsys):
     """Unknown groups, and groups with fewer than five runs, end with code 2."""
     with pytest.raises(SystemExit) as ended:
-        main(["validate", "--explain", group, "--jobs", "1"])
+        main(["--explain", group, "--jobs", "1"])
     captured = capsys.readouterr()
 
     assert ended.value.code == 2
@@ -254,12 +283,12 @@ def test_a_group_that_cannot_be_explained_is_one_line(group, complaint, capsys):
 
 def test_cases_are_explained_by_their_names():
     """A pattern that no group matches selects cases; only these run."""
-    answer = validate(explained=["vtrain-single-*-tp8-*"], jobs=1)
-    (explained,) = answer.explanations
+    report = validate_repository(explained=["vtrain-single-*-tp8-*"], jobs=1)
+    (explained,) = report.explanations
 
-    assert explained.runs == len(answer.cases) == 10
-    assert {case.layout["tensor"] for case in answer.cases} == {8}
-    assert answer.unreached == ()
+    assert explained.runs == len(report.validation.cases) == 10
+    assert {case.layout["tensor"] for case in report.validation.cases} == {8}
+    assert report.misses == ()
 
 
 def test_groups_without_enough_step_times_are_rejected():

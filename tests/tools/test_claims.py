@@ -2,9 +2,9 @@
 
 import pytest
 
-from clustersim.validation import claim_functions, claim_runs, claims
 from clustersim.validation.cases.reasons import Reason, Ungradable
-from clustersim.validation.claims import (
+from tools.claims import claims, functions, runs
+from tools.claims.claims import (
     Bound,
     Claim,
     ClaimsFile,
@@ -14,7 +14,7 @@ from clustersim.validation.claims import (
     judge_claim,
     read_claims,
 )
-from clustersim.validation.result_tables import claim_rows
+from tools.page import claim_rows
 
 CLAIMS = read_claims().claims
 
@@ -50,7 +50,7 @@ def test_the_numbers_of_claims_are_in_order():
     numbers = [claim.number for claim in CLAIMS]
 
     assert numbers == sorted(set(numbers))
-    assert {claim.function for claim in CLAIMS} - {None} == set(claim_functions.FUNCTIONS)
+    assert {claim.function for claim in CLAIMS} - {None} == set(functions.FUNCTIONS)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_a_case_that_has_been_run_is_not_run_again_for_a_claim(monkeypatch):
     """With the outcome of its case, a claim has the predictions that running the case gives."""
     claim = next(claim for claim in CLAIMS if not claim.slow and any_case(claim))
     own, alone = any_case(claim), judge_claim(claim.number)
-    outcomes = {case: claim_runs._outcome(case) for case in own}
-    monkeypatch.setattr(claim_runs, "_outcome", None)
+    outcomes = {case: runs._outcome(case) for case in own}
+    monkeypatch.setattr(runs, "_outcome", None)
 
     assert judge_claim(claim.number, outcomes=outcomes) == alone
 
@@ -160,19 +160,12 @@ def any_case(claim):
 def test_the_table_has_a_row_for_each_number():
     """Claim and source are in the first row of a claim, each number in one of its own."""
     claim = claim_of(a={"value": 2, "relative": 0.1, "unit": "s"}, b={"at_least": 1, "unit": "GiB"})
-    rows = list(claim_rows(Answer((claim_verdict(claim, {"a": 2.5, "b": 3}),))))
+    rows = list(claim_rows([claim_verdict(claim, {"a": 2.5, "b": 3})]))
 
     assert rows == [
         ("1", "example", "a", "2 s ± 10.0 %", "2.5 s", "missed", "none"),
         ("", "", "b", "at least 1 GiB", "3 GiB", "holds", ""),
     ]
-
-
-class Answer:
-    """An answer with claims alone."""
-
-    def __init__(self, verdicts):
-        self.claims = verdicts
 
 
 def test_a_bound_of_today_is_wider():

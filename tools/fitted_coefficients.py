@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from clustersim.catalog.facts import facts
+from clustersim.render.tables import ResultTable, Rows
 from clustersim.scenario.entries import entry
 from clustersim.units import counted
 from clustersim.validation.answer import Validation
 from clustersim.validation.outcome import CaseAnswer
-from clustersim.validation.result_tables import Rows, Table
 
 _FITTED: Final = re.compile(r"\bfit(ted)?\b")
 
@@ -69,7 +69,7 @@ def _files_of(case: CaseAnswer) -> Iterator[tuple[str, str]]:
         yield "framework", case.framework
 
 
-FITTED: Final = Table(
+FITTED: Final = ResultTable(
     "Fitted coefficients of these runs, and the data of each fit; no other run was used for it",
     ("file", "key", ">value", ">graded with it", "data of the fit"),
     fitted_coefficient_rows,

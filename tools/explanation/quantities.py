@@ -1,10 +1,13 @@
 """What the model counts for a run: launches, seconds by kind, bytes and calls of collectives.
 
+Of inference it is the time of a token: its parts, layers and collectives.
+
     program --count--> amounts of the mean rank --times the wait of others--> amounts of a run
 
 A pipeline multiplies what each block takes longer: other stages wait for it as well.  Amounts of
 blocks are therefore those of the mean rank times step time over the time outside of bubbles, such
 as (m + p - 1) / m for m microbatches on p stages, so that a coefficient is the time of one unit.
+Amounts of a token are those of its step, or shares of its predicted seconds.
 """
 
 from collections import Counter
@@ -17,7 +20,12 @@ from clustersim.program.blocks.kernels import kernels_of_ends, layer_kernels
 from clustersim.program.blocks.moves import moves_of
 from clustersim.program.job import Job
 from clustersim.program.schedules.steps import Code
+from clustersim.reports.measures import part_name
+from clustersim.scenario.load import Loaded
+from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.result import Result
+from clustersim.validation.outcome import Outcome
+from clustersim.validation.token_times import TokenTime
 from clustersim.workload.kernels import Collective, Stream, flat
 
 Unit = Literal["count", "seconds", "bytes"]
@@ -97,6 +105,19 @@ QUANTITIES: Final[Mapping[str, Quantity]] = {
 """All quantities, by their key in the answer."""
 
 
+def count_quantities(loaded: Loaded, result: Result) -> dict[str, Amount]:
+    """Return the amounts of a step: an observer of a validation."""
+    return counted_quantities(build_job(loaded), result)
+
+
+def quantities_of(outcome: Outcome) -> Mapping[str, Amount] | None:
+    """Return the amounts of a graded run or of its token; None where none were counted."""
+    if outcome.token is not None:
+        return token_quantities(outcome.token)
+    amounts: Mapping[str, Amount] | None = outcome.observed
+    return amounts
+
+
 def counted_quantities(job: Job, result: Result) -> dict[str, Amount]:
     """Return the amount of each quantity of a run; its keys are those of `QUANTITIES`."""
     parts, plan, whole = result.attribution, job.plan, result.step_time
@@ -170,3 +191,50 @@ def _gradient_bytes(job: Job) -> float:
     stages = range(job.plan.pipeline)
     weights = sum(job.weights.on_rank(job.weights.trained(stage)) for stage in stages)
     return weights / len(stages) * job.software.gradients.reduced
+
+
+# --- the time of a token --------------------------------------------------------------------------
+
+PARTS: Final = (
+    "weights", "compute", "experts", "elementwise", "kv", "prefill", "prompts", "tensor", "expert",
+    "context", "pipeline", "sampling", "draft", "host", "waiting", "frontend",
+)  # fmt: skip
+"""Causes of the time of a token."""
+
+TOKEN: Final = "token_time"
+"""The quantity that is the whole predicted time."""
+
+SERVING_QUANTITIES: Final[Mapping[str, Quantity]] = {
+    **{f"{part}_time": Quantity(part_name(part), "seconds", part=part) for part in PARTS},
+    "token_layers": Quantity("layers of a step", "count", "layer"),
+    "token_reduces": Quantity("all-reduces of a step", "count", "call"),
+    "token_sequences": Quantity("sequences of a step", "count", "sequence"),
+    "tokens": Quantity("a constant", "count", "step"),
+    TOKEN: Quantity("predicted time of a token", "seconds"),
+}
+"""All quantities of inference, by their key in the answer."""
+
+ALL_QUANTITIES: Final[Mapping[str, Quantity]] = {**QUANTITIES, **SERVING_QUANTITIES}
+"""Those of steps of training as well."""
+
+
+def token_quantities(token: TokenTime) -> dict[str, Amount]:
+    """Return the amount of each quantity of a case; its keys are those of `SERVING_QUANTITIES`."""
+    whole = token.seconds
+    counts = {
+        "token_layers": float(token.layers),
+        "token_reduces": float(token.reduces),
+        "token_sequences": float(token.sequences),
+        "tokens": 1.0,
+        TOKEN: whole,
+    }
+    parts = {f"{part}_time": token.parts.get(part, 0.0) for part in PARTS}
+    return {
+        **{key: Amount(seconds, seconds) for key, seconds in parts.items()},
+        **{key: Amount(units, whole) for key, units in counts.items()},
+    }
+
+
+def whole_of(amounts: Mapping[str, Amount]) -> float:
+    """Return the predicted time that the quantities of a run are parts of [s]."""
+    return amounts[TOKEN if TOKEN in amounts else "step_time"].units

@@ -1,0 +1,116 @@
+"""The data of prediction intervals: what is evidence, and how the file is updated."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from clustersim.catalog.finding import entry_names, shipped
+from clustersim.errors import CatalogError
+from clustersim.metrics.prediction_interval import shipped_interval_data
+from clustersim.validation.case_runs import run_cases, select_groups
+from clustersim.validation.cases.rows import read_entries
+from clustersim.validation.grading import Grade
+from clustersim.validation.intervals import coverage_of
+from measured_runs import outcome, runs_of
+from tools.interval_data import (
+    interval_file,
+    measured_runs,
+    read_interval_data,
+    updated_runs,
+    write_interval_data,
+)
+from tools.validation import validate_repository
+
+SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
+CASES = shipped("validation") / "cases.yaml"
+
+
+def test_only_graded_steps_of_high_confidence_are_evidence():
+    """Recalled numbers are no evidence of errors, and layers and memory have no step time."""
+    layer = replace(outcome(3.0), accelerator=None, nodes=None)
+    memory = replace(outcome(4.0), grade=Grade("memory_gb_per_gpu", None, 1.0, 4.0, 3.0, None))
+    cases = [outcome(1.25), outcome(2.0, confidence="low"), layer, memory]
+    (found,) = measured_runs(cases)
+
+    assert (found.source, found.accelerator, found.nodes) == ("new", "chip", "one")
+    assert found.ratios == pytest.approx((1.25,))
+
+
+def test_new_runs_of_a_group_replace_its_earlier_ones(tmp_path):
+    """A file is updated group by group."""
+    file = tmp_path / "intervals.yaml"
+    assert read_interval_data(file) == []
+    write_interval_data(file, runs_of([1.5, 0.75], [1.25] * 30))
+    updated = updated_runs(read_interval_data(file), [outcome(2.0, source="1", nodes=4)])
+    write_interval_data(file, updated)
+
+    assert [(run.source, run.nodes, run.ratios) for run in read_interval_data(file)] == [
+        ("0", "one", (1.5, 0.75)),
+        ("1", "several", (2.0,)),
+    ]
+
+
+def test_another_file_is_not_overwritten(tmp_path):
+    """A path with something else is rejected, in a line for each problem, before anything runs."""
+    file = tmp_path / "notes.yaml"
+    file.write_text("kind: notes\n")
+
+    with pytest.raises(CatalogError, match=r"notes\.yaml:1: kind: "):
+        read_interval_data(file)
+
+
+def test_the_tool_updates_a_file_and_judges_by_it(tmp_path):
+    """`--intervals` writes the runs of this validation, keeps those of other groups of the file."""
+    file = tmp_path / "intervals.yaml"
+    write_interval_data(file, runs_of(*[[1.1]] * 20))
+    report = validate_repository(SMALL, ["small"], jobs=1, intervals=file)
+    kept = [run for run in read_interval_data(file) if run.accelerator == "chip"]
+    judged = report.validation.coverage.all
+
+    assert kept == sorted(runs_of(*[[1.1]] * 20), key=lambda run: run.source)
+    assert judged.count + judged.without > 0
+
+
+def test_the_shipped_file_is_as_it_is_written():
+    """It was not edited: its groups, machines and counts are those of the cases, in order."""
+    runs = shipped_interval_data()
+    text = (shipped("validation") / "prediction_intervals.yaml").read_text(encoding="utf-8")
+    cases = [entry.group for entry in read_entries(CASES)]
+    keys = [(run.source, run.accelerator, run.nodes) for run in runs]
+
+    assert text == interval_file(runs)
+    assert all(one < other for one, other in pairwise(keys))
+    assert {run.accelerator for run in runs} <= set(entry_names("accelerator"))
+    for source in {run.source for run in runs}:
+        rows = sum(len(run.ratios) for run in runs if run.source == source)
+        assert rows <= cases.count(source), source
+
+
+def test_the_shipped_intervals_hold_nine_in_ten_of_runs_they_have_not_seen():
+    """Each source left out in turn, 85 to 97 % of all runs fall inside."""
+    runs = shipped_interval_data()
+    nodes = {"one": 1, "several": 2}
+    cases = [
+        outcome(ratio, run.source, run.accelerator, nodes[run.nodes])
+        for run in runs
+        for ratio in run.ratios
+    ]
+
+    assert 0.85 <= coverage_of(cases, runs).all.share <= 0.97
+
+
+STEADY = ("fsdpqlora-4090", "mosaicml-a100-80g", "mosaicml-h100-fp8")
+"""Groups that are run again here: three accelerators in a few seconds."""
+
+
+def test_the_shipped_file_is_in_step_with_the_predictions():
+    """A sample of it changes by less than 2 % when it is rewritten; else: make validation."""
+    now = run_cases(select_groups(read_entries(CASES), STEADY))
+    kept = {(r.source, r.nodes): r.ratios for r in shipped_interval_data() if r.source in STEADY}
+    found = {(r.source, r.nodes): r.ratios for r in measured_runs(now)}
+
+    assert found.keys() == kept.keys()
+    for key, measured in found.items():
+        assert measured == pytest.approx(kept[key], rel=0.02), key

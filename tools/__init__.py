@@ -1,0 +1,1 @@
+"""Tools of the authors: claims of papers, accuracy targets, pages of the repository."""

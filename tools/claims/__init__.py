@@ -1,0 +1,1 @@
+"""Claims of papers, and what is predicted for their numbers."""
