@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
+def answer_from(kind: type[Answer], source: object, **values: Any) -> Answer:
+    """Return an answer of some type: `values`, and for other keys the attributes of an object."""
+    table: Any = kind
+    others = [field.name for field in fields(table) if field.name not in values]
+    return kind(**values, **{name: getattr(source, name) for name in others})
+
+
 def to_json(answer: Any) -> Any:
     """Return an answer, or a list of answers, as plain values for `json.dumps`."""
     if isinstance(answer, list | tuple):

@@ -88,7 +88,8 @@ class StepCosts:
         graphs = replica.engine.graphs
         self._mixed = graphs is not None and graphs.mixed.value
         self._padded = _padding([] if graphs is None else graphs.sizes.value)
-        self._groups, self._verified = replica.layout.attention_data, 1 + drafting.tokens
+        self._groups, self._context = replica.layout.attention_data, replica.layout.context
+        self._verified = 1 + drafting.tokens
         self._hops = max(1, len(self.stages) - 1)
         self._decoding: dict[tuple[StageTimes, int, float], Parts] = {}
 
@@ -196,30 +197,28 @@ class StepCosts:
     def _parts(self, times: StageTimes, batch: Batch, share: float) -> Parts:
         """Return the parts of a stage for a share of the batch, without overlap."""
         prompts, sequences = batch.prompts, batch.sequences
-        parts = self._token_parts(times, batch, share).copy()
-        context = self.replica.layout.context
+        parts = self._token_parts(times, batch, share)
         if sequences:
             own = max(1.0, sequences / self._groups * share)
             parts["kv"] = times.decode(own, batch.context / sequences, prompts=bool(prompts))
-            if context > 1:
+            if self._context > 1:
                 parts["context"] = times.combined(own * self._verified)
         if prompts:
             parts["prefill"] = share * self._attended(prompts, times)
-            if context > 1:
+            if self._context > 1:
                 keys = self._largest([prompt.tokens + prompt.before for prompt in prompts])
                 parts["context"] = parts.get("context", 0.0) + share * times.gathered(keys)
         return parts
 
     def _token_parts(self, times: StageTimes, batch: Batch, share: float) -> Parts:
         """Return the parts that depend on tokens alone, computed once for batches that decode."""
-        key = times, batch.sequences, share
-        parts = None if batch.prompts else self._decoding.get(key)
-        if parts is None:
-            each, whole, rows = self._tokens(batch)
-            prompts = bool(batch.prompts)
-            parts = times.tokens(each * share, whole * share, rows * share, prompts=prompts)
-            if not prompts:
-                self._decoding[key] = parts
+        key, prompts = (times, batch.sequences, share), bool(batch.prompts)
+        if not prompts and key in self._decoding:
+            return self._decoding[key].copy()
+        each, whole, rows = self._tokens(batch)
+        parts = times.tokens(each * share, whole * share, rows * share, prompts=prompts)
+        if not prompts:
+            self._decoding[key] = parts.copy()
         return parts
 
     def _attended(self, prompts: Sequence[Prompt], times: StageTimes) -> float:
@@ -243,7 +242,7 @@ class StepCosts:
         own = ceil(batch.sequences / groups) * verified
         rows = own + ceil(len(batch.prompts) / groups)
         lengths = [prompt.tokens for prompt in batch.prompts]
-        each = own + self._largest(lengths) / self.replica.layout.context
+        each = own + self._largest(lengths) / self._context
         whole = batch.sequences * verified + sum(lengths)
         if self._captured(each, batch):
             padded = self._padded[ceil(each)]
@@ -274,7 +273,7 @@ class StepCosts:
         if engine.scheduler.ahead.value:
             scheduled = max(0.0, scheduled - device)
         gap = engine.step.value + scheduled
-        tokens = batch.sequences * self._verified + sum(p.tokens for p in batch.prompts)
+        tokens = batch.sequences * self._verified + sum([p.tokens for p in batch.prompts])
         if self._captured(tokens / groups, batch):
             return gap
         return gap + max(0.0, self._launches * engine.dispatch.value - device)

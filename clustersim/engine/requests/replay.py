@@ -101,6 +101,11 @@ class ReplayedRequests:
     closed: bool
 
     @property
+    def seconds(self) -> float:
+        """Time in which tokens are counted [s]."""
+        return self.end - self.begin
+
+    @property
     def measured(self) -> list[Request]:
         """Requests that are measured: without those that arrived, or ended, in the warm-up."""
         if self.closed:

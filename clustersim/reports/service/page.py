@@ -57,8 +57,9 @@ def _cards(result: "ServeResult") -> list[Card]:
     verdict = Card("Memory", value, why, warning=not memory.fits)
     if result.ttft is None or result.latency is None:
         return [verdict]
-    rate = f"{format_number(result.output_rate, 3)} tokens/s"
-    each = f"{format_number(result.output_rate / result.devices, 3)} for each of {result.devices:,}"
+    output = result.rates["output_tokens_per_s"]
+    rate = f"{format_number(output, 3)} tokens/s"
+    each = f"{format_number(output / result.devices, 3)} for each of {result.devices:,}"
     cards = [
         Card("Output throughput", rate, f"{each} devices"),
         Card(

@@ -133,24 +133,23 @@ def times_text(times: "Statistics") -> str:
 
 
 def _rates(result: "ServeResult") -> list[Row]:
-    answer = result.answer
-    if answer.output_tokens_per_s is None or answer.total_tokens_per_s is None:
+    rates = result.rates
+    if not rates:
         return []
-    user = answer.tokens_per_s_per_user
+    user = rates.get("tokens_per_s_per_user")
     each = f"; {user:,.1f} for each user" if user else ""
-    rate = answer.output_tokens_per_s_per_device or 0.0
     only_prompts = result.tpot is None
-    shown = answer.total_tokens_per_s if only_prompts else answer.output_tokens_per_s
+    shown = rates["total_tokens_per_s" if only_prompts else "output_tokens_per_s"]
     rate = shown / result.devices
     kind = "input and output" if only_prompts else "output"
     lines = [
         Row(
             "throughput",
             f"{format_number(shown, 3)} {kind} tokens/s, {format_number(rate, 3)} per device{each};"
-            f" {format_number(result.request_rate, 3)} requests/s",
+            f" {format_number(result.rates['requests_per_s'], 3)} requests/s",
         )
     ]
-    return lines if answer.goodput is None else [*lines, _goodput(answer.goodput)]
+    return lines if result.goodput is None else [*lines, _goodput(result.goodput)]
 
 
 def _goodput(found: "Goodput") -> Row:

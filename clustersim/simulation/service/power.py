@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from clustersim.cost.power import MachinePower, State, machine_power, missing_power
-from clustersim.cost.prices import Price, Site
 from clustersim.engine.requests.replica import Steps
 from clustersim.scenario.costs import rate_of, site_of
 from clustersim.scenario.serving import ServingScenario
 from clustersim.simulation.service.answer import ServiceCost, ServiceEnergy
+from clustersim.simulation.service.attribution import sampled_batches
 from clustersim.simulation.service.pools import Pool
-from clustersim.simulation.service.token_time import sampled_batches
 
 _STATES: Final[Mapping[str, State]] = {
     "weights": "memory",
@@ -41,11 +40,11 @@ _JOULES_PER_KWH: Final = 3.6e6
 
 
 def service_energy(
-    given: ServingScenario,
+    scenario: ServingScenario,
     pools: Sequence[Pool],
     steps: Sequence[Sequence[Steps]],
     window: tuple[float, float],
-    tokens: tuple[float, float],
+    rates: Mapping[str, float],
 ) -> ServiceEnergy | str:
     """Return power and energy of a service; or why they are not known.
 
@@ -53,9 +52,9 @@ def service_energy(
     ----------
     steps : of the replicas of each pool
     window : of the time that is measured [s]
-    tokens : output tokens, and all tokens, in a second
+    rates : of tokens, by key of the answer [1/s]
     """
-    cluster = given.cluster
+    cluster = scenario.cluster
     machine = machine_power(cluster, cluster.nodes)
     if machine is None:
         return missing_power(cluster)
@@ -66,7 +65,7 @@ def service_energy(
     ]
     device = sum(watts) / devices
     power = machine.of(device).total * devices / machine.devices
-    output, total = tokens
+    output, total = rates["output_tokens_per_s"], rates["total_tokens_per_s"]
     return ServiceEnergy(
         power_w=power,
         device_w=device,
@@ -100,11 +99,11 @@ def _device_watts(
 
 
 def service_cost(
-    given: ServingScenario,
+    scenario: ServingScenario,
     where: str,
     devices: int,
     energy: ServiceEnergy | str,
-    tokens: tuple[float, float],
+    rates: Mapping[str, float],
 ) -> ServiceCost | str:
     """Return what tokens of a service cost; or why it is not known.
 
@@ -112,18 +111,19 @@ def service_cost(
     ----------
     where : the place of the site, with which a message begins
     """
-    accelerator = given.cluster.node.accelerator.name
-    site, price = site_of(given.costs, where), rate_of(given.costs, accelerator)
+    accelerator = scenario.cluster.node.accelerator.name
+    site, price = site_of(scenario.costs, where), rate_of(scenario.costs, accelerator)
     if price is None:
         return f"no price of {accelerator} is known (costs.usd_per_device_hour)"
-    electricity = 0.0
+    hourly = devices * price.usd_per_device_hour
     if not price.includes_electricity:
-        found = _electricity(price, site, energy)
-        if isinstance(found, str):
-            return found
-        electricity = found
-    hourly = devices * price.usd_per_device_hour + electricity
-    output, total = (3600 * rate / hourly for rate in tokens)
+        if site is None or site.electricity is None:
+            return "a purchase needs a site with a price of electricity (costs.site)"
+        if isinstance(energy, str):
+            return energy
+        hourly += energy.power_w * 3600 / _JOULES_PER_KWH * site.pue * site.electricity
+    output = 3600 * rates["output_tokens_per_s"] / hourly
+    total = 3600 * rates["total_tokens_per_s"] / hourly
     return ServiceCost(
         usd_per_device_hour=price.usd_per_device_hour,
         quote=price.quote,
@@ -131,12 +131,3 @@ def service_cost(
         output_tokens_per_usd=output,
         total_tokens_per_usd=total,
     )
-
-
-def _electricity(price: Price, site: Site | None, energy: ServiceEnergy | str) -> float | str:
-    """Return the price of the energy of an hour [USD]; or why it is not known."""
-    if site is None or site.electricity is None:
-        return "a purchase needs a site with a price of electricity (costs.site)"
-    if isinstance(energy, str):
-        return energy
-    return energy.power_w * 3600 / _JOULES_PER_KWH * site.pue * site.electricity

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from clustersim.answers import answer_from
 from clustersim.catalog.stated import STATED, stated_keys
 from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
@@ -23,10 +24,16 @@ from clustersim.simulation.service.answer import (
     ServiceEnergy,
     Statistics,
 )
-from clustersim.simulation.service.limiting import limiting_kernel, limiting_link, mean_step
+from clustersim.simulation.service.attribution import (
+    first_token_attribution,
+    limiting_kernel,
+    limiting_link,
+    mean_step,
+    token_attribution,
+)
 from clustersim.simulation.service.pools import Pool
 from clustersim.simulation.service.power import service_cost, service_energy
-from clustersim.simulation.service.request_measures import (
+from clustersim.simulation.service.request_statistics import (
     first_token_times,
     goodput_of,
     kv_cache,
@@ -35,11 +42,17 @@ from clustersim.simulation.service.request_measures import (
     statistics,
     times_per_token,
 )
-from clustersim.simulation.service.token_time import first_token_attribution, token_attribution
 from clustersim.units import format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+RATES: Final = (
+    "output_tokens_per_s", "total_tokens_per_s", "output_tokens_per_s_per_device",
+    "total_tokens_per_s_per_device", "tokens_per_s_per_user", "requests_per_s",
+)  # fmt: skip
+"""Keys of the answer that are rates."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,9 +90,10 @@ class ServeResult:
         if self.ttft is None or self.latency is None:
             return f"<ServeResult {self.name}: {self.memory.verdict}>"
         each = "" if self.tpot is None else f", time per token {format_seconds(self.tpot.mean)}"
+        output = f"{self.rates['output_tokens_per_s']:,.0f} output tokens/s"
         return (
             f"<ServeResult {self.name}: first token {format_seconds(self.ttft.mean)}{each},"
-            f" {self.output_rate:,.0f} output tokens/s on {self.devices:,} devices>"
+            f" {output} on {self.devices:,} devices>"
         )
 
     def _repr_html_(self) -> str:
@@ -100,11 +114,6 @@ class ServeResult:
         return [] if self.replayed is None else self.replayed.measured
 
     @cached_property
-    def seconds(self) -> float:
-        """Time in which tokens are counted [s]."""
-        return 0.0 if self.replayed is None else self.replayed.end - self.replayed.begin
-
-    @cached_property
     def ttft(self) -> Statistics | None:
         """Time to the first token; None where the service does not fit."""
         return statistics(first_token_times(self.requests)) if self.requests else None
@@ -122,29 +131,30 @@ class ServeResult:
 
     # --- rates ------------------------------------------------------------------------------------
 
-    @property
-    def output_rate(self) -> float:
-        """Tokens generated in a second [1/s]."""
-        return self.replayed.emitted / self.seconds if self.replayed is not None else 0.0
-
     @cached_property
-    def input_rate(self) -> float:
-        """Tokens of the prompts of completed requests in a second [1/s]."""
-        if self.replayed is None or self.scenario.load.cached:
-            return 0.0
-        return sum(request.input for request in self.requests) / self.seconds
-
-    @property
-    def request_rate(self) -> float:
-        """Requests completed in a second [1/s]."""
-        return len(self.requests) / self.seconds if self.replayed is not None else 0.0
+    def rates(self) -> dict[str, float]:
+        """Tokens and requests in a second, by key of the answer; none where it does not fit."""
+        if self.replayed is None:
+            return {}
+        seconds, cached = self.replayed.seconds, self.scenario.load.cached
+        output = self.replayed.emitted / seconds
+        prompts = 0.0 if cached else sum(request.input for request in self.requests) / seconds
+        return {
+            "output_tokens_per_s": output,
+            "total_tokens_per_s": output + prompts,
+            "output_tokens_per_s_per_device": output / self.devices,
+            "input_tokens_per_s_per_device": prompts / self.devices,
+            "total_tokens_per_s_per_device": (output + prompts) / self.devices,
+            "requests_per_s": len(self.requests) / seconds,
+            **({} if self.tpot is None else {"tokens_per_s_per_user": 1 / self.tpot.mean}),
+        }
 
     @cached_property
     def goodput(self) -> Goodput | None:
         """Requests within the limits; None without limits."""
         if self.replayed is None:
             return None
-        return goodput_of(self.requests, self.scenario.limits, self.seconds)
+        return goodput_of(self.requests, self.scenario.limits, self.replayed.seconds)
 
     # --- why --------------------------------------------------------------------------------------
 
@@ -196,27 +206,20 @@ class ServeResult:
             return "the service does not fit"
         steps = [replayed.prefill_steps, replayed.steps][2 - len(self.pools) :]
         window = replayed.begin, replayed.end
-        return service_energy(self.scenario, self.pools, steps, window, self._tokens)
+        return service_energy(self.scenario, self.pools, steps, window, self.rates)
 
     @cached_property
     def cost(self) -> ServiceCost | str:
         """Cost of tokens; or why it is not known."""
         if self.replayed is None:
             return "the service does not fit"
-        return service_cost(self.scenario, "costs.site: ", self.devices, self.energy, self._tokens)
-
-    @property
-    def _tokens(self) -> tuple[float, float]:
-        """Output tokens, and all tokens, in a second."""
-        return self.output_rate, self.output_rate + self.input_rate
+        return service_cost(self.scenario, "costs.site: ", self.devices, self.energy, self.rates)
 
     @property
     def substitutes(self) -> dict[str, str]:
         """Kernels that are not measured on the device, and whose measurement they have."""
-        found: dict[str, str] = {}
-        for pool in self.pools:
-            found |= pool.costs.replica.kernels.substitutes
-        return dict(sorted(found.items()))
+        kernels = [pool.costs.replica.kernels for pool in self.pools]
+        return dict(sorted(item for each in kernels for item in each.substitutes.items()))
 
     # --- published numbers ------------------------------------------------------------------------
 
@@ -227,35 +230,22 @@ class ServeResult:
         if self.replayed is None:
             return None
         times = {"ttft_s": self.ttft, "tpot_s": self.tpot, "latency_s": self.latency}
-        if name in times:
-            found = times[name]
-            return None if found is None else float(getattr(found, statistic))
-        rates = {
-            "output_tokens_per_s": self.output_rate,
-            "total_tokens_per_s": self.output_rate + self.input_rate,
-            "output_tokens_per_s_per_device": self.output_rate / self.devices,
-            "input_tokens_per_s_per_device": self.input_rate / self.devices,
-            "requests_per_s": self.request_rate,
-        }
-        return rates[name]
+        if name not in times:
+            return self.rates[name]
+        time = times[name]
+        return None if time is None else float(getattr(time, statistic))
 
     @cached_property
     def published(self) -> tuple[ServedCheck, ...]:
         """Each published number with the predicted one."""
-        return tuple(self._check(given) for given in self.scenario.published)
+        return tuple(self._check(number) for number in self.scenario.published)
 
-    def _check(self, given: PublishedService) -> ServedCheck:
-        predicted = self.metric(given.metric, given.statistic)
-        compared = given.metric != "fits" and not self.departures and predicted is not None
-        return ServedCheck(
-            metric=given.metric,
-            statistic=given.statistic,
-            value=given.value,
-            predicted=predicted,
-            error=predicted / given.value - 1 if compared and predicted is not None else None,
-            source=given.source,
-            changed=self.departures,
-        )
+    def _check(self, number: PublishedService) -> ServedCheck:
+        predicted, error = self.metric(number.metric, number.statistic), None
+        if number.metric != "fits" and not self.departures and predicted is not None:
+            error = predicted / number.value - 1
+        changed = self.departures
+        return answer_from(ServedCheck, number, predicted=predicted, error=error, changed=changed)
 
     # --- the answer -------------------------------------------------------------------------------
 
@@ -268,44 +258,23 @@ class ServeResult:
     @cached_property
     def answer(self) -> ServeAnswer:
         """What ``serve --json`` prints."""
-        ran, each = self.replayed is not None, self.devices
-        total = self.output_rate + self.input_rate
-        return ServeAnswer(
-            name=self.name,
+        replayed, token = self.replayed, self.pools[-1].costs.memory.token
+        money = {"energy": self.energy, "cost": self.cost}
+        return answer_from(
+            ServeAnswer,
+            self,
+            **{name: self.rates.get(name) for name in RATES},
+            **{name: None if isinstance(value, str) else value for name, value in money.items()},
             title=self.scenario.title,
             ttft_s=self.ttft,
             tpot_s=self.tpot,
             latency_s=self.latency,
-            output_tokens_per_s=self.output_rate if ran else None,
-            total_tokens_per_s=total if ran else None,
-            output_tokens_per_s_per_device=self.output_rate / each if ran else None,
-            total_tokens_per_s_per_device=total / each if ran else None,
-            tokens_per_s_per_user=None if self.tpot is None else 1 / self.tpot.mean,
-            requests_per_s=self.request_rate if ran else None,
-            goodput=self.goodput,
-            kv=None
-            if self.replayed is None
-            else kv_cache(self.replayed, self.model, self.pools[-1].costs.memory.token),
-            queue=None if self.replayed is None else queue(self.replayed, self.before),
-            memory=self.memory,
-            attribution=self.attribution,
+            kv=None if replayed is None else kv_cache(replayed, self.model, token),
+            queue=None if replayed is None else queue(replayed, self.before),
             ttft_attribution=self.first_attribution,
-            limiting=self.limiting,
-            limiting_kernel=self.limiting_kernel,
-            limiting_link=self.limiting_link,
-            energy=None if isinstance(self.energy, str) else self.energy,
-            cost=None if isinstance(self.cost, str) else self.cost,
-            unavailable={
-                name: found
-                for name, found in (("energy", self.energy), ("cost", self.cost))
-                if isinstance(found, str)
-            },
-            substitutes=self.substitutes,
-            published=self.published,
+            unavailable={name: why for name, why in money.items() if isinstance(why, str)},
             counts=self._counts(),
-            assumed=self.assumed,
             wall_s=self.wall,
-            curve=self.curve,
         )
 
     def _counts(self) -> ServeCounts:

@@ -17,7 +17,7 @@ from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.service.answer import LoadPoint
 from clustersim.simulation.service.deployment import build_deployment
 from clustersim.simulation.service.load import load_of
-from clustersim.simulation.service.memory import service_verdict
+from clustersim.simulation.service.memory import service_memory
 from clustersim.simulation.service.pools import Pool, build_pools
 from clustersim.simulation.service.result import ServeResult
 
@@ -111,16 +111,15 @@ def _point(load: float, result: ServeResult) -> LoadPoint:
     assert result.ttft is not None
     assert result.latency is not None
     assert result.replayed is not None
-    tpot = None if result.tpot is None else result.tpot.mean
     return LoadPoint(
         load=load,
         ttft_s=result.ttft.mean,
-        tpot_s=tpot,
+        tpot_s=None if result.tpot is None else result.tpot.mean,
         latency_s=result.latency.mean,
         latency_p99_s=result.latency.p99,
-        output_tokens_per_s=result.output_rate,
-        output_tokens_per_s_per_device=result.output_rate / result.devices,
-        tokens_per_s_per_user=None if tpot is None else 1 / tpot,
+        output_tokens_per_s=result.rates["output_tokens_per_s"],
+        output_tokens_per_s_per_device=result.rates["output_tokens_per_s_per_device"],
+        tokens_per_s_per_user=result.rates.get("tokens_per_s_per_user"),
         goodput_share=None if result.goodput is None else result.goodput.share,
         kv_occupancy=max(result.replayed.peak_blocks) / result.model.blocks,
     )
@@ -140,7 +139,7 @@ def _served(loaded: LoadedService, load: RequestLoad, pools: tuple[Pool, ...]) -
     given = loaded.scenario
     total = load.inputs + load.outputs
     _check_positions(loaded, int(total.max()))
-    memory = service_verdict(pools, int(total.max()), float(total.mean()))
+    memory = service_memory(pools, int(total.max()), float(total.mean()))
     deployment = build_deployment(pools, given)
     replayed = replay_requests(load, deployment) if memory.fits else None
     return ServeResult(

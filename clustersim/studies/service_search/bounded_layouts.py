@@ -10,7 +10,7 @@ from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import LoadedService
 from clustersim.simulation.service.deployment import replica_model
 from clustersim.simulation.service.load import load_of
-from clustersim.simulation.service.memory import pool_memory
+from clustersim.simulation.service.memory import memory_problem
 from clustersim.simulation.service.pools import build_pools
 from clustersim.studies.service_search.load_amounts import LoadAmounts, amounts_of
 from clustersim.studies.service_search.service_bound import ReplicaBound, bound_measures
@@ -144,7 +144,7 @@ class _Replicas:
         plan = ServiceLayout(({**pool, "replicas": 1},)).plan(self._base.scenario)
         loaded = self._base.changed({"plan": plan})
         (built,) = build_pools(loaded, self._prompts)
-        if pool_memory(built, self.load.longest).why:
+        if memory_problem(built, self.load.longest):
             return None
         return replica_model(built, loaded.scenario)
 

@@ -14,9 +14,7 @@ from clustersim.simulation.service.answer import Goodput, KvCache, Queue, Statis
 
 def statistics(times: Sequence[float] | Floats) -> Statistics:
     """Return mean and percentiles of some times."""
-    found = np.asarray(times, dtype=float)
-    p50, p90, p99 = np.percentile(found, [50, 90, 99]).tolist()
-    return Statistics(float(found.mean()), p50, p90, p99)
+    return Statistics(float(np.mean(times)), *np.percentile(times, [50, 90, 99]).tolist())
 
 
 def first_token_times(requests: Sequence[Request]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Where the time of a token goes: the parts of the steps that requests decode in, and waiting.
+"""Where the time of a token goes, and what limits it: parts of the steps of requests, and waiting.
 
     time per token = parts of the step without prompts + what prompts in the step add + waiting
 
@@ -12,10 +12,26 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.arrays import Floats
+from clustersim.arrays import Integers
 from clustersim.engine.requests.replica import Steps
 from clustersim.engine.requests.request import Request
 from clustersim.inference.batch import Batch, StepTime
+from clustersim.inference.links import narrowest_link
+from clustersim.simulation.service.answer import LimitingKernel, LimitingLink
+from clustersim.simulation.service.pools import Pool
+
+KERNELS: Final[Mapping[str, str]] = {
+    "kv": "attention of decoding sequences",
+    "prefill": "attention of prompts",
+    "experts": "routed experts",
+    "elementwise": "elementwise kernels",
+    "sampling": "logits and sampling",
+    "draft": "model that drafts tokens",
+}
+"""Kernels of the parts of a step that are no products."""
+
+COMMUNICATION: Final = ("tensor", "expert", "pipeline", "context", "transfer")
+"""Parts of a time that cross links."""
 
 SAMPLES: Final = 48
 """Steps whose parts are computed; the others are like them."""
@@ -87,8 +103,8 @@ def _scaled(
     """Return the parts of steps and waiting so that they add up to the mean."""
     total, whole = sum(parts.values()), in_steps + waiting
     of_steps = mean * in_steps / whole
-    found = {name: seconds * of_steps / total for name, seconds in parts.items() if seconds}
-    return found | ({"waiting": mean - of_steps} if waiting else {})
+    scaled = {name: seconds * of_steps / total for name, seconds in parts.items() if seconds}
+    return scaled | ({"waiting": mean - of_steps} if waiting else {})
 
 
 def _mean_step(steps: Sequence[Steps]) -> float:
@@ -97,18 +113,70 @@ def _mean_step(steps: Sequence[Steps]) -> float:
     return seconds / sum(int(each.sequences.sum()) for each in steps)
 
 
-def sampled_batches(steps: Sequence[Steps], amounts: Sequence[Floats | np.ndarray]) -> list[Batch]:
+def sampled_batches(steps: Sequence[Steps], amounts: Sequence[Integers]) -> list[Batch]:
     """Return steps with some amount, evenly spaced over all of them."""
-    having = [
-        (replica, place)
-        for replica, amount in enumerate(amounts)
-        for place in np.flatnonzero(amount).tolist()
+    batches = [
+        replica.batches[step]
+        for replica, amount in zip(steps, amounts, strict=True)
+        for step in np.flatnonzero(amount).tolist()
     ]
-    if not having:
+    if not batches:
         return []
-    chosen = np.unique(np.linspace(0, len(having) - 1, SAMPLES).round().astype(int)).tolist()
-    return [steps[having[i][0]].batches[having[i][1]] for i in chosen]
+    chosen = np.unique(np.linspace(0, len(batches) - 1, SAMPLES).round().astype(int)).tolist()
+    return [batches[i] for i in chosen]
 
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else 0.0
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def mean_step(steps: Sequence[Steps]) -> Batch:
+    """Return the step of mean size: of those that decode, the one nearest to their mean."""
+    batches = [batch for each in steps for batch in each.batches if batch.sequences]
+    batches = batches or [batch for each in steps for batch in each.batches]
+    counts = np.array([batch.sequences for batch in batches], dtype=float)
+    return batches[int(np.abs(counts - counts.mean()).argmin())]
+
+
+def limiting_kernel(pool: Pool, batch: Batch) -> LimitingKernel | None:
+    """Return the kernel that takes longest in a step."""
+    step, kernels = pool.costs.step(batch), pool.costs.products(batch)
+    kernels |= {(part, KERNELS[part]): s for part, s in step.parts.items() if part in KERNELS}
+    if not kernels:
+        return None
+    (part, kernel), seconds = max(kernels.items(), key=lambda item: item[1])
+    return LimitingKernel(part, kernel, seconds, seconds / step.seconds)
+
+
+def limiting_link(
+    pools: Sequence[Pool], pool: Pool, attribution: Mapping[str, float]
+) -> LimitingLink | None:
+    """Return the narrowest link of the longest communication of a time; None without any.
+
+    Parameters
+    ----------
+    pool : of the replicas in whose steps the time is spent
+    """
+    spent = {part: s for part, s in attribution.items() if part in COMMUNICATION}
+    part = max(spent, key=spent.__getitem__, default=None)
+    if part is None:
+        return None
+    ring = _ring(pools, pool, part)
+    link, bandwidth = narrowest_link(pool.costs.replica.links.cluster, ring)
+    return LimitingLink(part, link, bandwidth, spent[part] / sum(attribution.values()))
+
+
+def _ring(pools: Sequence[Pool], pool: Pool, part: str) -> list[int]:
+    """Return the devices that a kind of communication joins, of the first of each kind."""
+    mesh = pool.layout.mesh + pool.first
+    rings: dict[str, Integers] = {
+        "tensor": mesh[0, 0, 0, :],
+        "expert": mesh[0].ravel(),
+        "context": mesh[0, 0, :, 0],
+        "pipeline": mesh[:, 0, 0, 0],
+        "transfer": np.array([pools[0].first, pools[-1].first]),
+    }
+    return [int(device) for device in rings[part]]
