@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
-from clustersim.catalog.facts import Fact
+from clustersim.catalog.facts import SourcedValue, facts
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.cost.matrix_products import measured_terms
@@ -111,8 +111,10 @@ def with_products(record: AcceleratorRecord) -> AcceleratorRecord:
     if record.gemm.tiles is not None:
         return record
     terms = measured_terms(build_accelerator(record).fits, narrow=False)
-    stated: dict[str, Fact[float]] = {
-        name: Fact(value=terms[name], assumed="fit of measured kernels", confidence="medium")
+    stated: dict[str, SourcedValue[float]] = {
+        name: SourcedValue(
+            value=terms[name], assumed="fit of measured kernels", confidence="medium"
+        )
         for name in ("best", "inner_half")
         if getattr(record.gemm, name) is None
     }
@@ -131,20 +133,20 @@ def accelerator_coefficients(record: AcceleratorRecord, *, alone: bool) -> list[
     coefficients = _coefficients(record, _ACCELERATOR)
     if not alone:
         return coefficients
-    fact = record.gemm.tiles
+    fact = fact_at(record, "gemm.tiles")
     if fact is None:
         return [each for each in coefficients if each.path not in _OF_TRAINING]
     best = max(tile.efficiency for tile in fact.value)
     return coefficients + [
         Coefficient(
             record.name,
-            f"gemm.tiles[{place}].efficiency",
+            f"gemm.tiles[{index}].efficiency",
             tile.efficiency,
             min(assumed_tile_spread, _spread(fact)),
             0.01,
             best,
         )
-        for place, tile in enumerate(fact.value)
+        for index, tile in enumerate(fact.value)
         if tile.efficiency < best
     ]
 
@@ -168,7 +170,7 @@ def _coefficients(
     return coefficients
 
 
-def _spread(fact: Fact[Any]) -> float:
+def _spread(fact: SourcedValue[Any]) -> float:
     """Return the width of the prior of a fact.
 
     A fitted value may come from the same rows, which must not count twice: whatever its confidence,
@@ -177,13 +179,9 @@ def _spread(fact: Fact[Any]) -> float:
     return assumed_spreads["low" if fact.source == FIT else fact.confidence]
 
 
-def fact_at(record: BaseModel, path: str) -> Fact[Any] | None:
+def fact_at(record: BaseModel, path: str) -> SourcedValue[Any] | None:
     """Return the fact at a path of a record."""
-    fact: Any = record
-    for key in path.split("."):
-        fact = None if fact is None else getattr(fact, key)
-    assert fact is None or isinstance(fact, Fact), path
-    return fact
+    return dict(facts(record)).get(path)
 
 
 def with_values(record: R, values: Mapping[str, float]) -> R:
@@ -194,15 +192,13 @@ def with_values(record: R, values: Mapping[str, float]) -> R:
 
 
 def _changed(record: Any, path: list[str], value: float) -> Any:
-    """Return a record, a fact or a list with one value inside it changed, or a missing fact."""
-    if not path and record is None:
-        return Fact(value=value, assumed="fit of measured kernels")
+    """Return a record with one value inside it, or inside a list of it, changed."""
     if not path:
-        return record.model_copy(update={"value": value}) if isinstance(record, Fact) else value
-    name, _, place = path[0].partition("[")
+        return value
+    name, _, index = path[0].partition("[")
     inside = getattr(record, name)
-    if not place:
+    if not index:
         return record.model_copy(update={name: _changed(inside, path[1:], value)})
-    items, at = list(inside.value), int(place.removesuffix("]"))
+    items, at = list(inside), int(index.removesuffix("]"))
     items[at] = _changed(items[at], path[1:], value)
-    return record.model_copy(update={name: inside.model_copy(update={"value": items})})
+    return record.model_copy(update={name: items})

@@ -25,6 +25,7 @@ from clustersim.calibration.surface_fits import (
     kernel_errors,
 )
 from clustersim.catalog.checking import checked
+from clustersim.catalog.facts import facts
 from clustersim.catalog.kernel_records import KernelsRecord, find_kernel_fits
 from clustersim.catalog.reading import parse_yaml
 from clustersim.catalog.tree import Tree
@@ -159,11 +160,9 @@ def kernel_files(answer: KernelFits, folder: Path) -> dict[Path, str]:
 def _measured_links(name: str) -> dict[str, Any]:
     """Return the links of the machine on which collectives were measured, as the file before."""
     before = find_kernel_fits(name, Path.cwd())
-    facts = {} if before is None else {"links": before.links, "network": before.network}
     return {
         key: {"value": f"{fact.value / 1e9:g} GB/s", "assumed": fact.assumed}
-        for key, fact in facts.items()
-        if fact is not None
+        for key, fact in ({} if before is None else dict(facts(before))).items()
     }
 
 

@@ -113,7 +113,7 @@ def _by_name(accelerator: str | None) -> dict[str, AcceleratorRecord]:
 
 def _fits_of(record: AcceleratorRecord) -> tuple[KernelsRecord, ...]:
     """Return the fits of an accelerator, then those of the accelerator that it is like."""
-    names = [record.name, *([] if record.kernels_like is None else [record.kernels_like.value])]
+    names = [record.name, *([] if record.kernels_like is None else [record.kernels_like])]
     found = [find_kernel_fits(name, Path.cwd()) for name in names]
     return tuple(fits for fits in found if fits is not None)
 

@@ -177,7 +177,7 @@ class _Prepared:
         """Return the job with other coefficients, but for those that are fixed."""
         record = with_values(self.record, self._free("cluster.node.accelerator.", accelerator))
         profile = with_values(self.job.framework, self._free("framework.", framework))
-        passes = None if profile.passes is None else profile.passes.value
+        passes = profile.passes
         cluster = copy.copy(self.job.cluster)  # its routes stay: no coefficient is of a link
         cluster.accelerator = build_accelerator(record, passes)
         return replace(self.job, cluster=cluster, framework=profile)

@@ -94,15 +94,15 @@ class Torus(Strict):
 
     @model_validator(mode="after")
     def _axes_agree(self) -> Self:
-        axes = len(self.shape.value)
-        for key, given in (("axes", self.axes), ("ring", self.ring.value), ("job", self.job)):
+        axes = len(self.shape)
+        for key, given in (("axes", self.axes), ("ring", self.ring), ("job", self.job)):
             if given is not None and len(given) != axes:
                 raise ValueError(f"{key}: has {len(given)} entries, but 'shape' has {axes} axes")
         if self.job is not None and any(
-            length > whole for length, whole in zip(self.job, self.shape.value, strict=True)
+            length > whole for length, whole in zip(self.job, self.shape, strict=True)
         ):
-            raise ValueError(f"job: {self.job} is longer than the machine's {self.shape.value}")
-        joined = [] if self.joined is None else self.joined.value
+            raise ValueError(f"job: {self.job} is longer than the machine's {self.shape}")
+        joined = [] if self.joined is None else self.joined
         if joined and sorted(axis for pair in joined for axis in pair) != list(range(axes)):
             raise ValueError("joined: must name each axis once, by its number from 0")
         if self.virtual and not joined:

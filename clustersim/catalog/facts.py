@@ -1,7 +1,7 @@
 """Facts: a value with its source or the reason for assuming it, and records made of them."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -9,7 +9,10 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
     WithJsonSchema,
+    model_serializer,
     model_validator,
 )
 
@@ -20,9 +23,37 @@ T = TypeVar("T")
 
 
 class Strict(BaseModel):
-    """A record that allows no other keys, and cannot be changed."""
+    """A record that allows no other keys, and cannot be changed.
+
+    A field with a `Fact` is checked with its source, and is then the plain value: readers write
+    ``nic.bandwidth``.  `facts` yields the sources, and a dump has them.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+    _sourced: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Replace facts by their values, and keep them for `facts` and dumps."""
+        for name, value in self.__dict__.items():
+            if (plain := _plain(value)) is not value:
+                self._sourced[name] = value
+                self.__dict__[name] = plain
+
+    @model_serializer(mode="wrap")
+    def _with_sources(self, handler: SerializerFunctionWrapHandler) -> Any:
+        if not self._sourced:
+            return handler(self)
+        whole = {name: sourced(self, name) for name in self._sourced}
+        return handler(super().model_copy(update=whole))
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values, some of which may be facts."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update:
+            copied._sourced = {**self._sourced}
+            copied.model_post_init(None)
+        return copied
 
 
 LEAST: Final = 1e-9
@@ -96,7 +127,7 @@ Parts = Annotated[int, Field(ge=1, le=MAX_PARTS, strict=True)]
 InNode = Annotated[int, Field(ge=1, le=MAX_IN_NODE, strict=True)]
 
 
-class Fact(Strict, Generic[T]):
+class SourcedValue(BaseModel, Generic[T]):
     """A value with its source.
 
     Attributes
@@ -106,17 +137,43 @@ class Fact(Strict, Generic[T]):
     assumed : the reason for the value where no source was read; or the fit that gave it
     """
 
+    model_config = Strict.model_config
+
     value: T
     source: str | None = None
     assumed: str | None = None
     confidence: Literal["high", "medium", "low"] | None = None
     note: str | None = None
 
+    @classmethod
+    def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
+        """Return the name in JSON Schemas."""
+        return super().model_parametrized_name(params).replace(cls.__name__, "Fact")
+
     @model_validator(mode="after")
     def _has_source(self) -> Self:
         if (self.source is None) == (self.assumed is None):
             raise ValueError("needs either 'source' or 'assumed', and not both")
         return self
+
+
+if TYPE_CHECKING:
+    Fact = Annotated[T, "stated with its source"]
+else:  # files have the table, readers of a record the value: see Strict
+    Fact = SourcedValue
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without the sources of facts; itself if it has none."""
+    if isinstance(value, SourcedValue):
+        return value.value
+    if isinstance(value, dict):
+        inside = {key: _plain(item) for key, item in value.items()}
+        return inside if any(inside[key] is not value[key] for key in value) else value
+    if isinstance(value, list):
+        items = [_plain(item) for item in value]
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return value
 
 
 class Source(Strict):
@@ -149,16 +206,34 @@ class Record(Strict):
         return self
 
 
-def facts(record: BaseModel, where: str = "") -> Iterator[tuple[str, Fact[Any]]]:
+def facts(record: BaseModel, where: str = "") -> Iterator[tuple[str, SourcedValue[Any]]]:
     """Yield every fact of a record with its dotted key, not entering records inside it."""
     for name in type(record).model_fields:
-        value = getattr(record, name)
+        value = sourced(record, name)
         if not isinstance(value, Record):
             yield from _facts_in(value, f"{where}.{name}" if where else name)
 
 
-def _facts_in(value: Any, where: str) -> Iterator[tuple[str, Fact[Any]]]:
-    if isinstance(value, Fact):
+def sourced(record: BaseModel, name: str) -> Any:
+    """Return a field of a record, with the sources of its facts."""
+    value = getattr(record, name)
+    found = record._sourced.get(name) if isinstance(record, Strict) else None
+    return value if found is None else _joined(found, value)
+
+
+def _joined(found: Any, value: Any) -> Any:
+    """Return values with their sources, also where a copy of the record has other values."""
+    if isinstance(found, SourcedValue) and value is not None:
+        return found if found.value is value else found.model_copy(update={"value": value})
+    if isinstance(value, dict):
+        return {key: _joined(found.get(key), item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_joined(a, b) for a, b in zip(found, value, strict=True)]
+    return value
+
+
+def _facts_in(value: Any, where: str) -> Iterator[tuple[str, SourcedValue[Any]]]:
+    if isinstance(value, SourcedValue):
         yield where, value
     elif isinstance(value, BaseModel):
         yield from facts(value, where)

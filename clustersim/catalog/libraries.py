@@ -101,7 +101,7 @@ class LibraryRecord(Record):
         for name, protocols in self.algorithms.items():
             if not protocols:
                 raise ValueError(f"algorithms.{name}: has no protocol (at least one is needed)")
-        for operation, algorithms in self.choices.value.items():
+        for operation, algorithms in self.choices.items():
             for algorithm in algorithms:
                 if algorithm not in self.algorithms:
                     raise ValueError(

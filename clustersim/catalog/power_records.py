@@ -26,9 +26,9 @@ class PowerFacts(Strict):
 
     @model_validator(mode="after")
     def _works_above_idle(self) -> Self:
-        limit, idle = self.limit.value, self.idle.value
+        limit, idle = self.limit, self.idle
         for name in ("waiting", "communication", "memory", "training", "compute"):
-            watts = limit * getattr(self, name).value
+            watts = limit * getattr(self, name)
             if watts < idle or (name == "compute" and watts == idle):
                 raise ValueError(f"{name}: is {watts:g} W, not above the idle {idle:g} W")
         return self

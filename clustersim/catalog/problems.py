@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from clustersim.catalog.facts import Fact
+from clustersim.catalog.facts import SourcedValue
 from clustersim.catalog.reading import Key
 from clustersim.catalog.tree import nearest
 
@@ -57,7 +57,7 @@ def is_model(kind: Any) -> bool:
 
 def is_fact_type(kind: Any) -> bool:
     """Whether a type is a sourced value."""
-    return isinstance(kind, type) and issubclass(kind, Fact)
+    return isinstance(kind, type) and issubclass(kind, SourcedValue)
 
 
 def annotations_at(kinds: Iterable[Any], path: Key) -> list[Any]:
@@ -98,10 +98,10 @@ def keys_of(kinds: Iterable[Any]) -> list[str]:
 def fact_form(kinds: Iterable[Any], value: object = None) -> str:
     """Return how a sourced value is written, with `value` or with an example.
 
-    >>> fact_form([Fact[int]])
+    >>> fact_form([SourcedValue[int]])
     '{value: 4, source: KEY} or {value: 4, assumed: why}'
     """
-    known = next((kind for kind in kinds if is_fact_type(kind)), Fact)
+    known = next((kind for kind in kinds if is_fact_type(kind)), SourcedValue)
     plain = isinstance(value, str | int | float) and not isinstance(value, bool)
     text = str(value) if plain and value == value else _example(known)
     return f"{{value: {text}, source: KEY}} or {{value: {text}, assumed: why}}"

@@ -177,10 +177,10 @@ class AcceleratorRecord(Record):
             raise ValueError(
                 "power_cap: needs the power of the device (add power, or remove power_cap)"
             )
-        low, high = power.idle.value, power.limit.value
-        if not low < cap.value <= high:
+        low, high = power.idle, power.limit
+        if not low < cap <= high:
             raise ValueError(
-                f"power_cap: {cap.value:g} W is not above the idle power of {low:g} W and at most"
+                f"power_cap: {cap:g} W is not above the idle power of {low:g} W and at most"
                 f" the limit of {high:g} W"
             )
         return self
@@ -227,7 +227,7 @@ class DeviceLinks(Strict):
 
     def pairs(self) -> list[tuple[int | str, int | str]]:
         """Return the two ends of every link."""
-        return [(a, b) for kind in self.kinds.values() for a, b, *_ in kind.between.value]
+        return [(a, b) for kind in self.kinds.values() for a, b, *_ in kind.between]
 
 
 class OneDevice(Strict):
@@ -274,11 +274,11 @@ class NodeRecord(Record):
 
     @model_validator(mode="after")
     def _ends_exist(self) -> Self:
-        count = self.devices.value
+        count = self.devices
         inside = self.interconnect
         pairs = inside.pairs() if isinstance(inside, DeviceLinks) else []
         known = {*range(count), *(end for pair in pairs for end in pair if isinstance(end, str))}
-        for end in [*self.nics.devices.value, *(end for pair in pairs for end in pair)]:
+        for end in [*self.nics.devices, *(end for pair in pairs for end in pair)]:
             if end not in known:
                 what = "device" if isinstance(end, int) else "switch"
                 raise ValueError(f"names {what} {end}, but the node has devices 0 to {count - 1}")
@@ -327,10 +327,10 @@ class ClusterRecord(Record):
 
     @model_validator(mode="after")
     def _every_nic_has_a_switch(self) -> Self:
-        nics = len(self.node.nics.devices.value)
-        if isinstance(self.fabric, Dragonfly) and self.fabric.switches_per_group.value % nics:
+        nics = len(self.node.nics.devices)
+        if isinstance(self.fabric, Dragonfly) and self.fabric.switches_per_group % nics:
             raise ValueError(
-                f"fabric.switches_per_group: {self.fabric.switches_per_group.value} is not a"
+                f"fabric.switches_per_group: {self.fabric.switches_per_group} is not a"
                 f" multiple of the {nics} NICs of a node, which have a switch each"
             )
         return self

@@ -69,15 +69,15 @@ class ReliabilityRecord(Record):
             return None
         if per == "job":
             return 1
-        counted: Fact[int] | None = getattr(self.observed, f"{per}s")
-        return None if counted is None else counted.value
+        counted: int | None = getattr(self.observed, f"{per}s")
+        return counted
 
     def rate(self, name: str) -> float:
         """Return the failures of one part by a cause [1/s]."""
         cause = self.causes[name]
         if cause.over is not None:
-            return cause.events.value / cause.over.value
+            return cause.events / cause.over
         parts = self._parts(cause.per)
         assert parts is not None, "checked when the record was made"
         assert self.observed is not None, "checked when the record was made"
-        return cause.events.value / (parts * self.observed.duration.value)
+        return cause.events / (parts * self.observed.duration)

@@ -20,8 +20,8 @@ class StorageRate(Strict):
     @property
     def achieved(self) -> float:
         """Rate that checkpoints reach [B/s]."""
-        share = 1.0 if self.efficiency is None else self.efficiency.value
-        return self.bandwidth.value * share
+        share = 1.0 if self.efficiency is None else self.efficiency
+        return self.bandwidth * share
 
 
 class NodeStorage(Strict):

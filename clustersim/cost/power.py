@@ -9,7 +9,6 @@ Each component of a step has one of four states of a device; its power is that o
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from clustersim.catalog.facts import Fact
 from clustersim.catalog.records import ClusterRecord
 from clustersim.topology.device_power import DevicePower, device_power
 
@@ -111,12 +110,12 @@ def machine_power(cluster: ClusterRecord, nodes: int) -> MachinePower | None:
         return None
     return MachinePower(
         device=device,
-        devices=nodes * cluster.node.devices.value,
+        devices=nodes * cluster.node.devices,
         nodes=nodes,
-        host=node.host.value,
+        host=node.host,
         fans=_value(node.fans, 0.0),
         supply=_value(node.supply, 1.0),
-        network=0.0 if network is None else network.switches.value,
+        network=0.0 if network is None else network.switches,
     )
 
 
@@ -127,5 +126,5 @@ def missing_power(cluster: ClusterRecord) -> str:
     return f"node {cluster.node.name} has no power" if cluster.node.power is None else ""
 
 
-def _value(fact: Fact[float] | None, missing: float) -> float:
-    return missing if fact is None else fact.value
+def _value(value: float | None, missing: float) -> float:
+    return missing if value is None else value

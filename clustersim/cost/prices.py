@@ -122,7 +122,7 @@ def build_site(record: SiteRecord) -> Site:
     carbon, electricity = record.carbon, record.electricity
     return Site(
         name=record.name,
-        pue=record.pue.value,
-        carbon=None if carbon is None else carbon.value / 1e3,
-        electricity=None if electricity is None else electricity.value,
+        pue=record.pue,
+        carbon=None if carbon is None else carbon / 1e3,
+        electricity=electricity,
     )

@@ -122,7 +122,7 @@ def check_formats(formats: Formats, engine: EngineRecord) -> None:
         with one line for each part whose format it lacks.
     """
     facts = engine.formats
-    weights, activations, kv = facts.weights.value, facts.activations.value, facts.kv.value
+    weights, activations, kv = facts.weights, facts.activations, facts.kv
     allowed: Mapping[str, Sequence[str]] = {
         "weights": weights, "attention": weights, "experts": weights,
         "activations": activations, "kv": kv,

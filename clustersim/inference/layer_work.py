@@ -95,15 +95,15 @@ def _norm_passes(replica: Replica) -> Iterator[Pass]:
     """
     model, tensor, fused = replica.model, replica.layout.tensor, replica.engine.kernels
     h = HALF * model.hidden
-    alone = Pass(1, 2 * h) if fused.norm.value else Pass(_SEPARATE_NORM[0], _SEPARATE_NORM[1] * h)
+    alone = Pass(1, 2 * h) if fused.norm else Pass(_SEPARATE_NORM[0], _SEPARATE_NORM[1] * h)
     if model.parallel_block:
         yield Pass(1, 3 * h)
         if model.parallel_block == "own-norms":
             yield alone
     for _ in range(1 if model.parallel_block else 2):
-        if fused.norm_reduced.value and tensor > 1:
+        if fused.norm_reduced and tensor > 1:
             continue
-        if fused.norm.value and fused.residual_norm.value:
+        if fused.norm and fused.residual_norm:
             yield Pass(1, 4 * h)
         else:
             yield Pass(1, 3 * h)
@@ -118,11 +118,11 @@ def _norm_passes(replica: Replica) -> Iterator[Pass]:
 def _rotary_passes(replica: Replica) -> Iterator[Pass]:
     """Yield the rotation of queries and keys, and the write of keys and values to the cache."""
     fused, head = replica.engine.kernels, replica.head
-    if fused.rotary_attended.value:
+    if fused.rotary_attended:
         return
     cached = HALF * head.kv_heads * head.read
     turned = HALF * (head.heads * replica.model.head_size + head.kv_heads * head.key)
-    if fused.rotary_cached.value:
+    if fused.rotary_cached:
         yield Pass(1, 2 * turned + 2 * cached)
     else:
         yield Pass(1, 2 * turned)
@@ -137,9 +137,9 @@ def _gate_passes(replica: Replica, layer: Layer) -> Iterator[Pass]:
         inner = model.experts.shared * model.experts.ffn / tensor
         yield Pass(1, HALF * 2 * model.experts.count)
     if inner and model.gated:
-        yield Pass(1, HALF * 3 * inner) if fused.gate.value else Pass(2, HALF * 5 * inner)
+        yield Pass(1, HALF * 3 * inner) if fused.gate else Pass(2, HALF * 5 * inner)
     elif inner:
         yield Pass(1, HALF * 2 * inner)
-    if not fused.bias.value:
+    if not fused.bias:
         biased = sum(1 for name in ("qkv", "output", "mlp") if name in model.biases)
         yield Pass(biased, HALF * 2 * biased * model.hidden)

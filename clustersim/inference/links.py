@@ -73,7 +73,7 @@ class Links:
         prompts : whether the step is one of prompts, for which engines have other kernels
         """
         fact = self.engine.prefill if prompts else self.engine.decode
-        library, ranks = fact.value, self.layout.stage
+        library, ranks = fact, self.layout.stage
         if self._stage is None:
             return np.zeros_like(tokens)
         if library == GATHERED:
@@ -116,19 +116,19 @@ class Links:
         usual = self._collective(group, "all-reduce", nbytes)
         library, limit = self.engine.library, self.engine.limit
         ranks = group.span.ranks
-        if library is None or limit is None or library.value == LIBRARY or group.span.nodes > 1:
+        if library is None or limit is None or library == LIBRARY or group.span.nodes > 1:
             return usual
-        most = limit.value.get(str(ranks))  # type: ignore[call-overload]
-        if most is None or not self.kernels.has("all-reduce", library.value):
+        most = limit.get(str(ranks))  # type: ignore[call-overload]
+        if most is None or not self.kernels.has("all-reduce", library):
             return usual
-        own = self.kernels.collective("all-reduce", library.value, ranks, nbytes, group.rates)
+        own = self.kernels.collective("all-reduce", library, ranks, nbytes, group.rates)
         return np.where(nbytes <= most, own, usual)
 
     def _collective(self, group: "_Group | None", operation: str, nbytes: Floats) -> Floats:
         """Return the times of collectives of the library [s]."""
         if group is None:
             return np.zeros_like(nbytes)
-        sent = nbytes / self.engine.rate.value
+        sent = nbytes / self.engine.rate
         ranks = group.span.ranks
         measured = group.span.nodes == 1 and ranks <= MEASURED
         if measured and self.kernels.has(operation, LIBRARY):
@@ -136,7 +136,7 @@ class Links:
         else:
             cost = group.communicator.cost
             seconds = np.array([cost(operation, size).seconds for size in sent.tolist()])
-        return self.engine.skew.value + seconds
+        return self.engine.skew + seconds
 
 
 class _Group(NamedTuple):

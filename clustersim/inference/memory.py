@@ -62,30 +62,27 @@ def replica_memory(
     """
     facts, layout = replica.engine.memory, replica.layout
     capacity = replica.kernels.device.memory_capacity
-    of_free = facts.of_free is not None and facts.of_free.value
-    limit = replica.engine.scheduler.tokens.value
+    of_free = facts.of_free is not None and facts.of_free
+    limit = replica.engine.scheduler.tokens
     step = limit if most_tokens is None else min(limit, most_tokens)
-    activations = facts.activations.value * step * replica.model.hidden / layout.context
+    activations = facts.activations * step * replica.model.hidden / layout.context
     candidates, token, stacks = [], 0.0, replica.stacks
     for stage, layers in enumerate(stacks):
         weights = _weights(replica, layers, first=stage == 0, last=stage == len(stacks) - 1)
         cached = len(layers) * replica.cached_bytes
         token += cached * layout.tensor
         parts = {
-            "weights": weights, "activations": activations, "buffers": facts.buffers.value,
+            "weights": weights, "activations": activations, "buffers": facts.buffers,
         }  # fmt: skip
         if draft is not None:
             parts["draft_model"] = _weights(draft, draft.model.stack, first=True, last=True)
             cached += draft.model.layers * draft.cached_bytes
         needed = sum(parts.values())
-        if of_free:
-            room = facts.share.value * (capacity - needed)
-        else:
-            room = facts.share.value * capacity - needed
+        room = facts.share * (capacity - needed) if of_free else facts.share * capacity - needed
         candidates.append((room / cached, parts, room))
     tokens, parts, room = min(candidates, key=lambda candidate: candidate[0])
     usable = sum(parts.values()) + room if room > 0 or not of_free else capacity
-    block = replica.engine.scheduler.block.value
+    block = replica.engine.scheduler.block
     blocks = max(0, int(tokens // block)) * layout.attention_data * layout.context
     pool = {"kv": max(0.0, room)} if blocks else {}
     return ReplicaMemory(parts | pool, usable, capacity, blocks * block, token)

@@ -93,9 +93,9 @@ def build_replica(
     check_formats(formats, engine)
     kernels = Kernels(
         cluster.accelerator,
-        cast_fused=engine.kernels.cast.value,
-        experts_alone=engine.kernels.experts_alone.value,
-        prepared=engine.kernels.rotary_attended.value,
+        cast_fused=engine.kernels.cast,
+        experts_alone=engine.kernels.experts_alone,
+        prepared=engine.kernels.rotary_attended,
     )
     loads = None
     if model.experts is not None:

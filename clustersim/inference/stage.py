@@ -168,7 +168,7 @@ class Stage:
             seen = keys if window is None else np.minimum(keys, window)
             seen = np.maximum(seen / self._layout.context, 1.0)
             kernel = self._formats.attention_kernel()
-            packed = queries * self._fused.packed.value
+            packed = queries * self._fused.packed
             alone = self._kernels.decode(kernel, head, sequences, seen, packed)
             if together:
                 nbytes = KV_BYTES[self._formats.kv] * head.read * sequences * seen
@@ -185,13 +185,13 @@ class Stage:
         fact = self._fused.together
         if fact is None or self._model.latent is not None:
             return False
-        return self._kernels.device.capability in fact.value
+        return self._kernels.device.capability in fact
 
     def _reread(self, nbytes: Floats) -> Floats:
         """Return the time in which query heads that share keys read `nbytes` one by one [s]."""
         rate = self._fused.reread
         assert rate is not None, "checked with `together`"
-        seconds: Floats = nbytes / (rate.value * self._kernels.device.memory_bandwidth)
+        seconds: Floats = nbytes / (rate * self._kernels.device.memory_bandwidth)
         return seconds
 
     def prefill(self, queries: Floats, keys: Floats, prompts: float = 1) -> Floats:
@@ -203,7 +203,7 @@ class Stage:
             own = np.maximum(queries / self._layout.context, 1.0)
             kernel = self._prompt_kernel
             seconds = seconds + count * self._kernels.prefill(kernel, head, own, seen, prompts)
-            if not self._fused.prompts.value:
+            if not self._fused.prompts:
                 seconds = seconds + count * self._unfused(head, prompts * own, seen)
         return seconds
 
@@ -228,7 +228,7 @@ class Stage:
     def _prompt_kernel(self) -> str:
         """The formats of queries and cached keys in attention of prompts."""
         measured = self._kernels.has("attention-prefill", NARROW_PROMPTS)
-        narrow = self._fused.prompts_narrow.value and self._formats.kv == "fp8"
+        narrow = self._fused.prompts_narrow and self._formats.kv == "fp8"
         if narrow and measured and self._model.latent is None:
             return NARROW_PROMPTS
         return self._formats.attention_kernel()

@@ -20,9 +20,9 @@ class StaticTimes(NamedTuple):
 def prompt_seconds(costs: StepCosts, sequences: int, length: int) -> float:
     """Return the time to process equal prompts, in steps of as many tokens as the engine takes."""
     scheduler, remaining, seconds = costs.replica.engine.scheduler, sequences, 0.0
-    most = scheduler.tokens.value
+    most = scheduler.tokens
     at_once = max(1, most // length * costs.replica.layout.attention_data)
-    if length > most and scheduler.chunked.value:
+    if length > most and scheduler.chunked:
         done = 0
         while done < length:
             size = min(most, length - done)
@@ -41,7 +41,7 @@ def static_times(costs: StepCosts, sequences: int, prompt: int, output: int) -> 
 
     The sum over steps is Simpson's rule: steps are nearly linear in the context.
     """
-    first = costs.replica.engine.first.value + prompt_seconds(costs, sequences, prompt)
+    first = costs.replica.engine.first + prompt_seconds(costs, sequences, prompt)
     if output == 1:
         return StaticTimes(first, 0.0, first)
     low, middle, high = (

@@ -86,8 +86,8 @@ class StepCosts:
             for number, layers in enumerate(stacks, 1)
         ]
         graphs = replica.engine.graphs
-        self._mixed = graphs is not None and graphs.mixed.value
-        self._padded = _padding([] if graphs is None else graphs.sizes.value)
+        self._mixed = graphs is not None and graphs.mixed
+        self._padded = _padding([] if graphs is None else graphs.sizes)
         self._groups, self._context = replica.layout.attention_data, replica.layout.context
         self._verified = 1 + drafting.tokens
         self._hops = max(1, len(self.stages) - 1)
@@ -191,7 +191,7 @@ class StepCosts:
     @cached_property
     def _overlaps(self) -> bool:
         """Whether two halves of a batch overlap the exchange with experts."""
-        overlapped = self.replica.engine.collectives.overlapped.value
+        overlapped = self.replica.engine.collectives.overlapped
         return overlapped and self._groups > 1 and self.replica.model.experts is not None
 
     def _parts(self, times: StageTimes, batch: Batch, share: float) -> Parts:
@@ -268,15 +268,15 @@ class StepCosts:
         """
         engine, groups = self.replica.engine, self._groups
         count = ceil((batch.sequences + len(batch.prompts)) / groups)
-        others = (len(self.stages) - 1) * engine.in_flight.value
-        scheduled = count * (engine.sequence.value + others)
-        if engine.scheduler.ahead.value:
+        others = (len(self.stages) - 1) * engine.in_flight
+        scheduled = count * (engine.sequence + others)
+        if engine.scheduler.ahead:
             scheduled = max(0.0, scheduled - device)
-        gap = engine.step.value + scheduled
+        gap = engine.step + scheduled
         tokens = batch.sequences * self._verified + sum([p.tokens for p in batch.prompts])
         if self._captured(tokens / groups, batch):
             return gap
-        return gap + max(0.0, self._launches * engine.dispatch.value - device)
+        return gap + max(0.0, self._launches * engine.dispatch - device)
 
     @cached_property
     def _launches(self) -> float:

@@ -69,37 +69,38 @@ def memory_recipe(job: Job) -> MemoryRecipe:
     """Return the recipe of the framework and precision of a job."""
     framework, states = job.framework, job.framework.state[job.precision]
     sharding, memory, graphs = framework.sharding, framework.memory, framework.graphs
-    step = memory.step.value if memory and memory.step else 0.0
-    norm = memory.norm.value if memory and memory.step and memory.norm else 0.0
-    if states.step:
-        step, norm = states.step.value, 0.0
-    graph_buffers = graphs.memory.value if graphs and graphs.memory else 0.0
+    step = norm = 0.0
+    if states.step is not None:
+        step = states.step
+    elif memory and memory.step is not None:
+        step, norm = memory.step, memory.norm or 0.0
+    graph_buffers = (graphs and graphs.memory) or 0.0
     return MemoryRecipe(
-        weights=states.weights.value,
-        master=states.master.value if states.master else 0.0,
-        gradients=states.gradients.value,
-        optimiser=states.optimiser.value,
-        gathered=sharding.gather.value if sharding else job.shard.width,
-        reduced=sharding.reduce.value if sharding else job.shard.width,
+        weights=states.weights,
+        master=states.master or 0.0,
+        gradients=states.gradients,
+        optimiser=states.optimiser,
+        gathered=sharding.gather if sharding else job.shard.width,
+        reduced=sharding.reduce if sharding else job.shard.width,
         sharded=sharding is not None,
-        frees=sharding.reshard.value if sharding else True,
-        prefetch=sharding.prefetch.value if sharding else 0,
-        by_module=bool(sharding and sharding.by_module and sharding.by_module.value),
-        bucket=memory.bucket.value if memory and memory.bucket else 0.0,
-        renewed=states.renewed.value if states.renewed else 0.0,
+        frees=sharding.reshard if sharding else True,
+        prefetch=sharding.prefetch if sharding else 0,
+        by_module=bool(sharding and sharding.by_module),
+        bucket=(memory and memory.bucket) or 0.0,
+        renewed=states.renewed or 0.0,
         step=step,
         norm=norm,
-        keeps_output=bool(memory and memory.outputs and memory.outputs.value),
-        shares_output=bool(memory and memory.outputs_shared and memory.outputs_shared.value),
-        ring=memory.ring.value if memory and memory.ring else 0.0,
-        loss_forward=memory.loss_forward.value if memory else 0.0,
-        loss_backward=memory.loss_backward.value if memory else 0.0,
-        gather_buffers=memory.gather_buffers.value if memory and memory.gather_buffers else 0,
-        held_results=memory.held_results.value if memory and memory.held_results else 0,
-        lead=memory.lead.value if memory and memory.lead else 0,
-        joined=bool(memory and memory.joined and memory.joined.value),
-        runtime=framework.runtime_memory.value + graph_buffers,
-        fragmentation=framework.fragmentation.value if framework.fragmentation else None,
+        keeps_output=bool(memory and memory.outputs),
+        shares_output=bool(memory and memory.outputs_shared),
+        ring=(memory and memory.ring) or 0.0,
+        loss_forward=memory.loss_forward if memory else 0.0,
+        loss_backward=memory.loss_backward if memory else 0.0,
+        gather_buffers=(memory and memory.gather_buffers) or 0,
+        held_results=(memory and memory.held_results) or 0,
+        lead=(memory and memory.lead) or 0,
+        joined=bool(memory and memory.joined),
+        runtime=framework.runtime_memory + graph_buffers,
+        fragmentation=framework.fragmentation,
     )
 
 

@@ -111,11 +111,11 @@ def _set_up(job: Job, blocks: Blocks, units: _Units, facts: ReplayFacts) -> None
     tables = [table, table] if model.positions == "rotary" else []
     few = min(units.layers, SET_UP)
     for _ in range(few):
-        _wrap(blocks, tables, units.layer, facts.broadcast.value, shares, kept=kept)
+        _wrap(blocks, tables, units.layer, facts.broadcast, shares, kept=kept)
     further = sum(tables) + (sum(units.layer) / shares if kept else 0.0)
     blocks.hold((units.layers - few) * further)
-    mask = [float(model.longest**2)] if facts.mask.value else []
-    _wrap(blocks, mask, units.root, facts.broadcast.value, shares, kept=kept)
+    mask = [float(model.longest**2)] if facts.mask else []
+    _wrap(blocks, mask, units.root, facts.broadcast, shares, kept=kept)
 
 
 def _wrap(
@@ -169,7 +169,7 @@ def _broadcast(blocks: Blocks, tensors: Sequence[float], bucket: float) -> None:
 
 def _step(job: Job, blocks: Blocks, units: _Units, facts: ReplayFacts) -> None:
     """Replay the forward and backward of a microbatch."""
-    model, part, mask = job.model, job.shard, facts.mask.value
+    model, part, mask = job.model, job.shard, facts.mask
     sequence = part.tokens / job.plan.micro
     slice_ = part.width * part.tokens * sequence if mask else 0.0
     shape = Shape(model, job.finetune, part.tokens, part.width, slice_)

@@ -35,7 +35,7 @@ def plan_problems(
 ) -> list[str]:  # fmt: skip
     """Return why a layout does not fit its model, its batch, its machine or its framework."""
     return [
-        *_offered(plan, framework.zero.value, where),
+        *_offered(plan, framework.zero, where),
         *_sharding(plan, model, where),
         *_model(plan, model, where),
         *_tensor(plan, model, where),
@@ -234,14 +234,14 @@ def _context(plan: Plan, model: Transformer, framework: FrameworkRecord, where: 
     here = where("plan", "context")
     if plan.context == 1:
         return []
-    offered = [] if framework.context is None else framework.context.value
+    offered = [] if framework.context is None else framework.context
     if plan.context_method not in offered:
         methods = f"it offers {listed(offered)}" if offered else "it shares no sequences"
         return [
             f"{where('plan', 'context_method')}: '{plan.context_method}' is not offered by"
             f" '{framework.name}' ({methods})"
         ]
-    if framework.kernels.attention.value != "flash":
+    if framework.kernels.attention != "flash":
         return [f"{here}: {plan.context} needs flash attention, which '{framework.name}' lacks"]
     pieces = plan.context if plan.context_method == "ulysses" else 2 * plan.context
     if model.sequence % pieces:

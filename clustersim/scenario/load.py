@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.catalog.checking import NONE_KNOWN, checked
-from clustersim.catalog.facts import Fact, Strict
+from clustersim.catalog.facts import SourcedValue, Strict
 from clustersim.catalog.reading import Document, Key, Place, parse_yaml, read_yaml
 from clustersim.catalog.records import ClusterRecord
 from clustersim.catalog.text_files import is_file, standard_input
@@ -284,7 +284,7 @@ def load_cluster(
     _complete(tree, file.parent if is_file else Path(), changes_of(settings))
     cluster = tree.data["cluster"]
     if cluster.get("nodes") is None:
-        cluster["nodes"] = nodes or checked(_Machine, tree).cluster.size.value
+        cluster["nodes"] = nodes or checked(_Machine, tree).cluster.size
     return checked(_MachineUse, tree).cluster
 
 
@@ -357,7 +357,7 @@ def _at(record: BaseModel, path: Key) -> Any:
     for key in path:
         if key in ("title", "note", "sources", "source", "assumed"):
             return None
-        inside = _inside(value.value if isinstance(value, Fact) else value)
+        inside = _inside(value.value if isinstance(value, SourcedValue) else value)
         value = inside.get(key, value)
     return bare(to_jsonable_python(value, by_alias=True))
 

@@ -344,7 +344,7 @@ class ClusterUse(ClusterRecord):
 
     @model_validator(mode="after")
     def _countable(self) -> Self:
-        devices = self.nodes * self.node.devices.value
+        devices = self.nodes * self.node.devices
         if devices > MAX_DEVICES:
             raise ValueError(
                 f"nodes: {self.nodes:,} nodes have {devices:,} devices (at most {MAX_DEVICES:,})"
@@ -363,7 +363,7 @@ class Scenario(ScenarioBase):
     @property
     def devices(self) -> int:
         """Devices of the nodes that the job uses."""
-        return self.cluster.nodes * self.cluster.node.devices.value
+        return self.cluster.nodes * self.cluster.node.devices
 
 
 class ClusterName(BaseModel):

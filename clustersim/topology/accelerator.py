@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from clustersim.catalog.facts import Fact
 from clustersim.catalog.kernel_records import Kernels, find_kernel_fits
 from clustersim.catalog.records import AcceleratorRecord, FlashKernelFacts
 from clustersim.errors import CatalogError
@@ -92,7 +91,7 @@ def kernel_fits(name: str) -> KernelFits | None:
     if record is None:
         return None
     fits = _kernel_fits(name, record.kernels)
-    return replace(fits, links=_value(record.links), network=_value(record.network))
+    return replace(fits, links=record.links, network=record.network)
 
 
 def _kernel_fits(name: str, kernels: Kernels) -> KernelFits:
@@ -209,39 +208,32 @@ def build_accelerator(record: AcceleratorRecord, passes: float | None = None) ->
     """
     cudnn = record.flash_attention.cudnn
     gemm = record.gemm
-    tiles = () if gemm.tiles is None else gemm.tiles.value
+    tiles = () if gemm.tiles is None else gemm.tiles
     power = device_power(record)
     clock = 1.0 if power is None else power.clock
-    ragged = _value(gemm.ragged)
     return Accelerator(
         name=record.name,
-        peak={precision: clock * fact.value for precision, fact in record.peak.items()},
-        memory_capacity=record.memory.capacity.value,
-        memory_bandwidth=record.memory.bandwidth.value,
-        memory_achieved=record.memory.achieved.value,
-        cache=_value(record.memory.cache),
-        compute_units=record.compute_units.value,
-        launch_overhead=record.launch_overhead.value,
-        products=_products(gemm.best, gemm.inner_half, gemm.sustained),
-        narrow_products=_products(gemm.narrow_best, gemm.narrow_inner_half, gemm.narrow_sustained),
+        peak={precision: clock * fact for precision, fact in record.peak.items()},
+        memory_capacity=record.memory.capacity,
+        memory_bandwidth=record.memory.bandwidth,
+        memory_achieved=record.memory.achieved,
+        cache=record.memory.cache,
+        compute_units=record.compute_units,
+        launch_overhead=record.launch_overhead,
+        products=Products(gemm.best, gemm.inner_half, gemm.sustained),
+        narrow_products=Products(gemm.narrow_best, gemm.narrow_inner_half, gemm.narrow_sustained),
         tiles=tuple(Tile(t.rows, t.columns, t.efficiency) for t in tiles),
         flash=_flash(record.flash_attention),
-        flash_head_sizes=tuple(sorted(record.flash_attention.head_sizes.value)),
-        gemm_ragged=None if ragged is None else clock * ragged,
+        flash_head_sizes=tuple(sorted(record.flash_attention.head_sizes)),
+        gemm_ragged=None if gemm.ragged is None else clock * gemm.ragged,
         passes_limit=1.0 if passes is None else passes,
         cudnn=None if cudnn is None else _flash(cudnn),
         fits=_fits(record),
         power=power,
-        capability=None if record.capability is None else record.capability.value,
-        clock_spread=_value(record.clock_spread) or 0.0,
+        capability=record.capability,
+        clock_spread=record.clock_spread or 0.0,
         clock=clock,
     )
-
-
-def _products(
-    best: Fact[float] | None, inner_half: Fact[float] | None, sustained: Fact[float] | None
-) -> Products:
-    return Products(_value(best), _value(inner_half), _value(sustained))
 
 
 def _fits(record: AcceleratorRecord) -> tuple[KernelFits, ...]:
@@ -249,7 +241,7 @@ def _fits(record: AcceleratorRecord) -> tuple[KernelFits, ...]:
     if record.gemm.tiles is not None:
         return ()
     like = record.kernels_like
-    names = (record.name,) if like is None else (record.name, like.value)
+    names = (record.name,) if like is None else (record.name, like)
     fits = tuple(found for name in names for found in _named_fits(name, record))
     if not any(kind in MEASURED_PRODUCTS for found in fits for kind, _ in found.found):
         raise CatalogError(
@@ -267,19 +259,13 @@ def _named_fits(name: str, record: AcceleratorRecord) -> Iterator[KernelFits]:
         yield shipped
 
 
-def _value(fact: Fact[float] | None) -> float | None:
-    return None if fact is None else fact.value
-
-
 def _flash(facts: FlashKernelFacts) -> FlashKernel:
     """Return a fused attention kernel; missing half lengths are zero."""
     ahead, back = (
-        [_value(fact) or 0.0 for fact in pair]
+        [fact or 0.0 for fact in pair]
         for pair in (
             (facts.forward_sequence, facts.forward_head),
             (facts.backward_sequence, facts.backward_head),
         )
     )
-    return FlashKernel(
-        FlashRate(facts.forward.value, *ahead), FlashRate(facts.backward.value, *back)
-    )
+    return FlashKernel(FlashRate(facts.forward, *ahead), FlashRate(facts.backward, *back))

@@ -420,7 +420,7 @@ def build_cluster(
         as `find_faults` does.
     """
     node, fabric = build_node(record.node), build_fabric(record, nodes)
-    library = build_library(record.node.library, record.node.devices.value)
+    library = build_library(record.node.library, record.node.devices)
     return Cluster(
         name=record.name,
         nodes=nodes,

@@ -41,10 +41,10 @@ def device_power(record: AcceleratorRecord) -> DevicePower | None:
     facts = record.power
     if facts is None:
         return None
-    limit, idle = facts.limit.value, facts.idle.value
-    cap = limit if record.power_cap is None else record.power_cap.value
+    limit, idle = facts.limit, facts.idle
+    cap = limit if record.power_cap is None else record.power_cap
     states = ("waiting", "communication", "memory", "compute", "training")
-    drawn = {name: limit * getattr(facts, name).value for name in states}
+    drawn = {name: limit * getattr(facts, name) for name in states}
     capped = {name: min(cap, watts) for name, watts in drawn.items()}
     return DevicePower(
         idle=idle, cap=cap, clock=clock_under_cap(cap, drawn["compute"], idle), **capped

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
-from clustersim.catalog.facts import Fact
 from clustersim.catalog.libraries import LibraryRecord, ProtocolFacts
 
 
@@ -76,30 +75,28 @@ def build_library(record: LibraryRecord, devices: int) -> Library:
     """Return the library that a catalogue file describes, on nodes of some devices."""
     return Library(
         name=record.name,
-        call_overhead=record.call_overhead.value,
+        call_overhead=record.call_overhead,
         algorithms={
             algorithm: tuple(_protocol(name, facts) for name, facts in sorted(protocols.items()))
             for algorithm, protocols in record.algorithms.items()
         },
-        choices={
-            operation: tuple(algorithms) for operation, algorithms in record.choices.value.items()
-        },
-        post=record.post.value,
-        relay=record.relay is not None and record.relay.value,
-        channels=0 if record.channels is None else record.channels.value,
+        choices={operation: tuple(algorithms) for operation, algorithms in record.choices.items()},
+        post=record.post,
+        relay=bool(record.relay),
+        channels=record.channels or 0,
         message=_or(record.message, inf),
         pairing=_or(record.pairing, 1.0) if devices > PAIR else 1.0,
-        queued_overhead=None if record.queued_overhead is None else record.queued_overhead.value,
+        queued_overhead=record.queued_overhead,
     )
 
 
 def _protocol(name: str, facts: ProtocolFacts) -> Protocol:
     return Protocol(
         name=name,
-        base=facts.base.value,
-        device_hop=facts.device_hop.value,
-        network_hop=facts.network_hop.value,
-        bandwidth=facts.bandwidth.value,
+        base=facts.base,
+        device_hop=facts.device_hop,
+        network_hop=facts.network_hop,
+        bandwidth=facts.bandwidth,
         chunk=_or(facts.chunk, 0.0),
         limit=_or(facts.limit, inf),
         network_limit=_or(facts.network_limit, inf),
@@ -107,5 +104,5 @@ def _protocol(name: str, facts: ProtocolFacts) -> Protocol:
     )
 
 
-def _or(fact: Fact[float] | None, otherwise: float) -> float:
-    return otherwise if fact is None else fact.value
+def _or(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None else value

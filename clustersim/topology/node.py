@@ -275,24 +275,24 @@ def build_node(record: NodeRecord) -> Node:
     crossbar = None
     if isinstance(inside, DeviceLinks):
         for kind, facts in inside.kinds.items():
-            payload = facts.bandwidth.value * facts.efficiency.value
-            for a, b, *count in facts.between.value:
-                cable = Cable(payload * (count[0] if count else 1), facts.latency.value, kind)
+            payload = facts.bandwidth * facts.efficiency
+            for a, b, *count in facts.between:
+                cable = Cable(payload * (count[0] if count else 1), facts.latency, kind)
                 cables += [(a, b, cable), (b, a, cable)]
     elif isinstance(inside, DeviceSwitch):
-        payload = inside.bandwidth.value * inside.efficiency.value
-        crossbar = Cable(payload, inside.latency.value, "crossbar")
+        payload = inside.bandwidth * inside.efficiency
+        crossbar = Cable(payload, inside.latency, "crossbar")
     return Node(
         name=record.name,
-        devices=record.devices.value,
+        devices=record.devices,
         cables=tuple(cables),
         crossbar=crossbar,
-        reduces=inside.reduces.value
+        reduces=inside.reduces
         if isinstance(inside, DeviceSwitch) and inside.reduces is not None
         else 0.0,
-        nic_ends=tuple(record.nics.devices.value),
-        bus=record.nics.bus.value,
-        host_link=None if host is None or host.link is None else host.link.value,
-        host_bandwidth=None if host is None or host.bandwidth is None else host.bandwidth.value,
-        host_memory=None if host is None else host.memory.value,
+        nic_ends=tuple(record.nics.devices),
+        bus=record.nics.bus,
+        host_link=None if host is None or host.link is None else host.link,
+        host_bandwidth=None if host is None or host.bandwidth is None else host.bandwidth,
+        host_memory=None if host is None else host.memory,
     )

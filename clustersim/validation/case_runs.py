@@ -249,7 +249,7 @@ def _measure(case: Case, loaded: Loaded) -> Measure:
         detail = f"'{scenario.cluster.node.accelerator.name}' has no peak in {scenario.precision}"
         raise Ungradable(Reason("no peak in its precision", detail))
     recompute = scenario.recompute
-    return measure_of(case, recompute if isinstance(recompute, str) else recompute.mode, peak.value)
+    return measure_of(case, recompute if isinstance(recompute, str) else recompute.mode, peak)
 
 
 def _simulated(loaded: Loaded) -> Result:

@@ -160,7 +160,7 @@ def _points(curve: MeasuredCurve) -> Iterator[CurvePoint]:
 
 def _communicator(curve: MeasuredCurve, devices: int, fixed: dict[str, Prescribed]) -> Communicator:
     record = load_cluster(curve.cluster, None, curve.settings, f"curve {curve.id}")
-    nodes = (devices - 1) // record.node.devices.value + 1
+    nodes = (devices - 1) // record.node.devices + 1
     return Communicator(build_cluster(record, nodes), [range(devices)], fixed)
 
 

@@ -141,7 +141,7 @@ def _fastest(
 ) -> tuple[Trained, str]:
     """Return the fastest step of a row's model on its machine, and the framework that runs it."""
     cluster = load_cluster(choice.cluster, None)
-    per_node = cluster.node.devices.value
+    per_node = cluster.node.devices
     nodes, more = divmod(devices, per_node)
     if more or not nodes:
         why = f"devices that fill no nodes of {per_node}"

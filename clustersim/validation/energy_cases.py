@@ -203,7 +203,7 @@ def _workload(name: str) -> dict[str, Any] | None:
 def _machine(row: Row, given: EnergyRow) -> MachinePower:
     """Return the power of the machine of a row."""
     whole = load_cluster(_cluster(row), 1)
-    nodes = given.nodes or max(1, (given.devices or 1) // whole.node.devices.value)
+    nodes = given.nodes or max(1, (given.devices or 1) // whole.node.devices)
     power = machine_power(whole, nodes)
     if power is None:
         raise Ungradable(Reason("no power in the catalogue", missing_power(whole)))

@@ -264,7 +264,7 @@ def _jobs() -> dict[str, tuple[str, int, float]]:
         name: (
             given.cluster.node.accelerator.name,
             given.devices,
-            given.model.parameters.value / 1e9,
+            given.model.parameters / 1e9,
         )
         for name, given in scenarios.items()
     }

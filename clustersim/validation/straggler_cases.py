@@ -242,7 +242,7 @@ def _planned_pauses(row: Row, interval: int) -> tuple[float, dict[str, str]]:
     base = from_mapping("planned-pauses", given)
     scenario, pauses = base.scenario, given["disturbances"][0]
     each = scenario.batch.global_ // scenario.plan.data
-    nodes, more = divmod(data, scenario.cluster.node.devices.value)
+    nodes, more = divmod(data, scenario.cluster.node.devices)
     if more:
         raise Ungradable(Reason("ranks that fill no nodes", f"dp {data} fills no whole nodes"))
     loaded = base.changed({"plan.data": data, "cluster.nodes": nodes, "batch.global": each * data})

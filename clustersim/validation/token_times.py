@@ -54,10 +54,10 @@ def static_token(
 
     Steps that decode have the parts of those of mean length, scaled to their mean time.
     """
-    before = {"frontend": costs.replica.engine.first.value}
+    before = {"frontend": costs.replica.engine.first}
     if output == 1:
         prompts = costs.step(Batch(0, 0, (Prompt(prompt),) * users)).parts
-        rest = times.latency - costs.replica.engine.first.value
+        rest = times.latency - costs.replica.engine.first
         return _of(costs, before | _scaled(prompts, rest), users)
     decoding = costs.step(Batch(users, round(users * (prompt + output / 2)))).parts
     before["prompts"] = prompt_seconds(costs, users, prompt)

@@ -119,7 +119,7 @@ def kernel_choice(framework: FrameworkRecord, recipe: str) -> KernelChoice:
         chosen |= {"bookkeeping": experts.bookkeeping, "experts_padded": experts.padded}
     if (own := framework.state[recipe].accumulation) is not None:
         chosen["gradient_accumulation"] = own
-    return KernelChoice(**{name: fact.value for name, fact in chosen.items() if fact is not None})
+    return KernelChoice(**{name: value for name, value in chosen.items() if value is not None})
 
 
 @dataclass(frozen=True)

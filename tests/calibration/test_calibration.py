@@ -20,6 +20,7 @@ from clustersim.calibration.measured_kernels import kernel_seconds, read_kernels
 from clustersim.calibration.measured_runs import read_runs, run_seconds
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
+from clustersim.catalog.facts import sourced
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.catalog.tree import Tree
@@ -275,8 +276,8 @@ def test_a_run_takes_the_file_that_calibrate_writes(measured, capsys):
     assert code == 0
     assert f"written   {CHIP}.yaml" in out
     record = load("mine.yaml").scenario.cluster.node.accelerator
-    assert record.gemm.best.value == pytest.approx(0.7, rel=0.01)
-    assert record.gemm.best.source == "calibration"
+    assert record.gemm.best == pytest.approx(0.7, rel=0.01)
+    assert sourced(record.gemm, "best").source == "calibration"
     fitted = record.sources["calibration"].where or ""
     assert "slow.csv" in fitted
     assert "a slow one" in fitted
@@ -345,8 +346,8 @@ def test_what_runs_tell_of_a_framework_becomes_a_file_of_its_own(chip, tmp_path,
         FrameworkRecord, Tree.of(finding.find("framework", "megatron-deepspeed", tmp_path))
     )
     answer = by_path(found)["dispatch"]
-    assert record.dispatch.value == pytest.approx(answer.value, rel=1e-3)
-    assert record.dispatch.source == "calibration"
+    assert record.dispatch == pytest.approx(answer.value, rel=1e-3)
+    assert sourced(record, "dispatch").source == "calibration"
     assert "vtrain-single 8" in (record.sources["calibration"].where or "")
 
 

@@ -241,7 +241,7 @@ def test_a_similar_accelerator_has_fits(name):
     record = checked(AcceleratorRecord, Tree.of(find("accelerator", name)))
 
     if record.kernels_like is not None:
-        assert record.kernels_like.value in entry_names("kernels")
+        assert record.kernels_like in entry_names("kernels")
 
 
 def test_kernels_without_a_fit_are_predicted_by_a_similar_accelerator(tmp_path):

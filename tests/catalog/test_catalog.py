@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from clustersim import simulate
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
-from clustersim.catalog.facts import Count, Fact, Record, Strict
+from clustersim.catalog.facts import Count, Fact, Record, SourcedValue, Strict, sourced
 from clustersim.catalog.reading import parse_yaml, read_yaml
 from clustersim.catalog.records import NicFacts
 from clustersim.catalog.tree import Tree
@@ -55,11 +55,11 @@ def facts(value, where, sources):
     """Yield every fact with its key and the sources that it may name, records inside included."""
     if isinstance(value, Record):
         sources = value.sources
-    if isinstance(value, Fact):
+    if isinstance(value, SourcedValue):
         yield where, value, sources
     if isinstance(value, BaseModel):
         for name in type(value).model_fields:
-            yield from facts(getattr(value, name), f"{where}.{name}", sources)
+            yield from facts(sourced(value, name), f"{where}.{name}", sources)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from facts(item, f"{where}.{key}", sources)
@@ -376,7 +376,7 @@ def test_a_file_beside_the_scenario_wins(folder):
     loaded = load("case.yaml")
 
     path = ("cluster", "node", "accelerator", "compute_units", "value")
-    assert loaded.scenario.cluster.node.accelerator.compute_units.value == 111
+    assert loaded.scenario.cluster.node.accelerator.compute_units == 111
     assert str(loaded.place(*path)) == f"mi250x-gcd.yaml:{line_of(DEVICE, UNITS)}"
 
 
@@ -385,7 +385,7 @@ def test_a_file_of_another_kind_beside_the_scenario_does_not_win(folder, text):
     """A file that only shares the name is passed over for the shipped one."""
     (folder / "mi250x-gcd.yaml").write_text(text)
 
-    assert load("case.yaml").scenario.cluster.node.accelerator.compute_units.value == 110
+    assert load("case.yaml").scenario.cluster.node.accelerator.compute_units == 110
 
 
 # --- plain values and plain words -----------------------------------------------------------------
@@ -423,8 +423,8 @@ def test_size_4_in_an_own_file_is_stated_by_the_user(box):
     result = simulate("case.yaml")
     stated = ["cluster.size", "cluster.nic.bandwidth", "cluster.nic.efficiency"]
 
-    assert (cluster.size.value, cluster.size.assumed) == (4, "stated by the user")
-    assert cluster.nic.bandwidth.value == 50e9
+    assert (cluster.size, sourced(cluster, "size").assumed) == (4, "stated by the user")
+    assert cluster.nic.bandwidth == 50e9
     assert result.answer.assumed == dict.fromkeys(stated, "stated by the user")
     assert f"stated by the user: {', '.join(stated)}" in "\n".join(answer(result))
 
@@ -433,7 +433,7 @@ def test_a_plain_value_set_on_the_command_line_names_its_option(box):
     """A setting of a key that the file lacks is assumed because of the option."""
     library = load("case.yaml", ["cluster.node.library.channels=4"]).scenario.cluster.node.library
 
-    assert library.channels.assumed == "--set cluster.node.library.channels=4"
+    assert sourced(library, "channels").assumed == "--set cluster.node.library.channels=4"
 
 
 def test_a_plain_value_in_a_shipped_file_needs_a_source(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from copy import deepcopy
 import pytest
 
 from clustersim.catalog import finding
+from clustersim.catalog.facts import sourced
 from clustersim.errors import ClustersimError
 from clustersim.scenario.entries import entry, entry_of_file
 from clustersim.scenario.load import from_mapping, load
@@ -51,9 +52,9 @@ def test_a_file_that_extends_another_differs_in_what_it_says(folder):
     ours, base = entry_of_file(folder / "ours.yaml").record, entry("framework", "megatron-core")
 
     assert (ours.name, ours.title, ours.extends) == ("ours", None, "megatron-core")
-    assert (ours.dispatch.value, ours.dispatch.source) == (pytest.approx(10e-6), "profile")
-    assert ours.kernels.attention.value == "unfused"
-    changed = {"attention": ours.kernels.attention}
+    assert (ours.dispatch, sourced(ours, "dispatch").source) == (pytest.approx(10e-6), "profile")
+    assert ours.kernels.attention == "unfused"
+    changed = {"attention": sourced(ours.kernels, "attention")}
     assert ours.kernels == base.record.kernels.model_copy(update=changed)
     assert ours.state == base.record.state
     assert {*ours.sources} == {*base.record.sources, "profile"}
@@ -66,7 +67,7 @@ def test_a_scenario_runs_a_file_that_extends_another(folder):
     (folder / "case.yaml").write_text("\n".join(lines), encoding="utf-8")
     loaded = load("case.yaml", ["framework.dispatch=x2"])
 
-    assert loaded.scenario.framework.dispatch.value == pytest.approx(20e-6)
+    assert loaded.scenario.framework.dispatch == pytest.approx(20e-6)
     assert str(loaded.place("framework", "kernels", "attention")) == "ours.yaml:6"
     assert "megatron-core.yaml" in str(loaded.place("framework", "optimiser", "held"))
 
@@ -79,8 +80,8 @@ def test_files_extend_files_that_extend(folder):
     (folder / "own.yaml").write_text(text.replace("10 us", "5 us"), encoding="utf-8")
     own = entry_of_file(folder / "own.yaml").record
 
-    assert (own.name, own.extends, own.dispatch.value) == ("own", "ours", pytest.approx(5e-6))
-    assert own.kernels.attention.value == "unfused"
+    assert (own.name, own.extends, own.dispatch) == ("own", "ours", pytest.approx(5e-6))
+    assert own.kernels.attention == "unfused"
     assert own.runtime_memory == entry("framework", "megatron-core").record.runtime_memory
 
 
@@ -90,7 +91,7 @@ def test_a_file_may_extend_the_shipped_one_of_its_name(folder):
     (folder / "megatron-core.yaml").write_text(text, encoding="utf-8")
     changed = entry_of_file(folder / "megatron-core.yaml").record
 
-    assert changed.dispatch.value == pytest.approx(10e-6)
+    assert changed.dispatch == pytest.approx(10e-6)
     assert changed.optimiser == entry("framework", "megatron-core").record.optimiser
 
 

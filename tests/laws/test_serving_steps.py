@@ -35,28 +35,14 @@ IDEAL = KernelFits("ideal", {(kind, name): PLAIN for kind in KINDS for name in V
 def engine(name="vllm", collectives=None, host=None, *, ahead=False, **kernels) -> EngineRecord:
     """Return an engine with a free host, and changed facts of host, collectives and kernels."""
     record = entry("engine", name).record
-    free = record.step.model_copy(update={"value": 0.0})
-    spent = {key: free.model_copy(update={"value": value}) for key, value in (host or {}).items()}
-    shared = {
-        key: getattr(record.collectives, key).model_copy(update={"value": value})
-        for key, value in (collectives or {}).items()
-    }
-    early = record.scheduler.ahead.model_copy(update={"value": ahead})
-    facts = {
-        key: getattr(record.kernels, key).model_copy(update={"value": value})
-        for key, value in kernels.items()
-    }
     return record.model_copy(
         update={
-            "step": free,
-            "sequence": free,
-            "in_flight": free,
-            "dispatch": free,
-            **spent,
+            **dict.fromkeys(("step", "sequence", "in_flight", "dispatch"), 0.0),
+            **(host or {}),
             "graphs": None,
-            "scheduler": record.scheduler.model_copy(update={"ahead": early}),
-            "kernels": record.kernels.model_copy(update=facts),
-            "collectives": record.collectives.model_copy(update=shared),
+            "scheduler": record.scheduler.model_copy(update={"ahead": ahead}),
+            "kernels": record.kernels.model_copy(update=kernels),
+            "collectives": record.collectives.model_copy(update=collectives or {}),
         }
     )
 

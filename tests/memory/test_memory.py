@@ -269,7 +269,7 @@ def test_updating_many_tensors_at_once_allocates_a_root_for_each_number(name):
     """The buffers of such a step are as wide as the second moments, half of the states."""
     framework = entry("framework", name).record
 
-    assert framework.memory.step.value == framework.state["bf16"].optimiser.value / 2
+    assert framework.memory.step == framework.state["bf16"].optimiser / 2
 
 
 @pytest.mark.parametrize(("kv_heads", "more"), [(48, 2), (8, 0)])

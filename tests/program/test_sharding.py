@@ -51,7 +51,7 @@ def test_bytes_that_move_are_their_closed_form(framework, times):
     weights = layer_parameters(job.model, stacked.layer).all
     fetched = [c for kind in (FORWARD, BACKWARD) for c in layer_fetch(job, stacked, kind)]
     pushed = layer_push(job, stacked.layer, BACKWARD)
-    width = job.framework.sharding.reduce.value
+    width = job.framework.sharding.reduce
 
     assert sum(c.nbytes for c in fetched) == pytest.approx(2 * times * weights)
     assert sum(c.nbytes for c in pushed) == pytest.approx(width * weights, rel=1e-3)

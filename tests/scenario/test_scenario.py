@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from clustersim.catalog import finding
 from clustersim.catalog.changes import setting_text
+from clustersim.catalog.facts import sourced
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.scenario.load import from_mapping, load
 from clustersim.scenario.schema import json_schema
@@ -103,14 +104,17 @@ def test_a_number_is_scaled_in_place():
 
 def test_a_fact_of_the_catalogue_is_scaled_with_its_unit():
     """`cluster.nic.bandwidth=x2` is 50 GB/s, with the setting instead of its source."""
-    before, after = set_().cluster, set_("cluster.nic.bandwidth=x2").cluster
+    before, after = (
+        sourced(scenario.cluster.nic, "bandwidth")
+        for scenario in (set_(), set_("cluster.nic.bandwidth=x2"))
+    )
 
-    assert (before.nic.bandwidth.value, after.nic.bandwidth.value) == (25e9, 50e9)
-    assert before.nic.bandwidth.source == "olcf"
-    assert after.nic.bandwidth.source is None
-    assert after.nic.bandwidth.assumed == "--set cluster.nic.bandwidth=x2"
-    assert set_("cluster.nic.bandwidth=/2").cluster.nic.bandwidth.value == 12.5e9
-    assert set_("cluster.nic.bandwidth=200 Gb/s").cluster.nic.bandwidth.value == 25e9
+    assert (before.value, after.value) == (25e9, 50e9)
+    assert before.source == "olcf"
+    assert after.source is None
+    assert after.assumed == "--set cluster.nic.bandwidth=x2"
+    assert set_("cluster.nic.bandwidth=/2").cluster.nic.bandwidth == 12.5e9
+    assert set_("cluster.nic.bandwidth=200 Gb/s").cluster.nic.bandwidth == 25e9
 
 
 def test_settings_apply_in_their_order():
@@ -124,7 +128,7 @@ def test_an_entry_of_a_list_is_set_by_its_number():
     scenario = set_("published[0].value=80", "cluster.node.accelerator.gemm.tiles.value[0].rows=64")
 
     assert scenario.published[0].value == 80
-    assert scenario.cluster.node.accelerator.gemm.tiles.value[0].rows == 64
+    assert scenario.cluster.node.accelerator.gemm.tiles[0].rows == 64
 
 
 def test_a_name_of_the_catalogue_is_replaced():
@@ -138,7 +142,7 @@ def test_a_name_of_the_catalogue_is_replaced():
 
 def test_what_a_scenario_says_of_a_framework_wins_over_its_file():
     """The 22B scenario takes flash attention, with the place where it was set."""
-    attention = set_().framework.kernels.attention
+    attention = sourced(set_().framework.kernels, "attention")
 
     assert attention.value == "flash"
     assert attention.source is None
@@ -691,7 +695,7 @@ def test_a_bandwidth_of_200gbps_can_be_scaled():
     """A quantity without a blank before its unit is scaled as any other."""
     settings = ["cluster.nic.bandwidth=200Gbps", "cluster.nic.bandwidth=x2"]
 
-    assert load("frontier-22b", settings).scenario.cluster.nic.bandwidth.value == 50e9
+    assert load("frontier-22b", settings).scenario.cluster.nic.bandwidth == 50e9
 
 
 CONFIGURATION = {

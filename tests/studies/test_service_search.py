@@ -193,7 +193,7 @@ def test_changes_by_a_factor_are_numbers_in_the_best_scenario(tmp_path, capsys):
 
     assert end.value.code in (0, None)
     assert capsys.readouterr().err == ""
-    assert found.cluster.nic.bandwidth.value == 2 * shipped.cluster.nic.bandwidth.value
+    assert found.cluster.nic.bandwidth == 2 * shipped.cluster.nic.bandwidth
     assert (found.precision.weights, found.precision.kv) == ("bf16", "fp8")
 
 

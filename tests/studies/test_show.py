@@ -39,7 +39,7 @@ opened = cache(entry)
 def measured(name, nodes=None):
     """Return the record of a shipped cluster, its first nodes, and what they can move."""
     record = opened("cluster", name).record
-    return record, *measure(record, nodes or record.size.value)
+    return record, *measure(record, nodes or record.size)
 
 
 def test_an_accelerator_shows_its_prices(capsys):
@@ -342,7 +342,7 @@ def test_a_model_s_shape_comes_to_its_stated_size():
         found = opened("model", name)
         counted = {row.key: row.value for row in page(found).derived}["parameters"]
 
-        assert counted == pytest.approx(found.record.parameters.value, rel=0.05), name
+        assert counted == pytest.approx(found.record.parameters, rel=0.05), name
 
 
 # --- derived quantities ---------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def test_no_half_of_a_machine_receives_more_than_the_other_sends(name):
     """The bisection is at most the injection of half of the nodes, and more than nothing."""
     record, _, found = measured(name)
 
-    assert found.devices == found.nodes * record.node.devices.value
+    assert found.devices == found.nodes * record.node.devices
     assert 0 < found.bisection_share <= 1 + 1e-9
     assert found.bisection == pytest.approx(
         found.bisection_share * found.injection * (found.nodes // 2)
@@ -386,10 +386,7 @@ def test_oversubscription_is_that_of_the_sources(name, ratios):
 def test_a_leaf_s_oversubscription_is_counted_on_the_graph(rail, per_leaf, uplinks, blocks):
     """NICs on the first leaf, over cables from it to spines, times their rates."""
     base = opened("cluster", "selene").record
-    values = {"rail_optimised": rail, "nodes_per_leaf": per_leaf, "leaf_uplinks": uplinks}
-    shape = {
-        key: getattr(base.fabric, key).model_copy(update={"value": v}) for key, v in values.items()
-    }
+    shape = {"rail_optimised": rail, "nodes_per_leaf": per_leaf, "leaf_uplinks": uplinks}
     record = base.model_copy(update={"fabric": base.fabric.model_copy(update=shape)})
     cluster, found = measure(record, per_leaf * blocks)
     ports = [
@@ -404,12 +401,10 @@ def test_injection_is_what_buses_nics_and_links_let_through():
     """Frontier: all NICs. A 4090 box: its port. Eight cards and a vast NIC: the links to it."""
     frontier, box = measured("frontier")[1], measured("desktop-2x4090")[1]
     tight = opened("cluster", "server-8xl40s").record
-    wide = tight.nic.bandwidth.model_copy(update={"value": 1e12})
-    bus = tight.node.nics.bus.model_copy(update={"value": 1e12})
-    nics = tight.node.nics.model_copy(update={"bus": bus})
+    nics = tight.node.nics.model_copy(update={"bus": 1e12})
     record = tight.model_copy(
         update={
-            "nic": tight.nic.model_copy(update={"bandwidth": wide}),
+            "nic": tight.nic.model_copy(update={"bandwidth": 1e12}),
             "node": tight.node.model_copy(update={"nics": nics}),
         }
     )
@@ -451,7 +446,7 @@ def test_a_node_shows_every_device_nic_and_link(name):
     picture = layouts.node(record)
     links = inner_links(record)
     ends = {end for link in links for end in (link.a, link.b) if isinstance(end, str)}
-    devices, nics = record.devices.value, len(record.nics.devices.value)
+    devices, nics = record.devices, len(record.nics.devices)
     hung = devices if record.interconnect.type == "switch" else 0
 
     assert len(picture.boxes) == devices + nics + len(ends) + (hung > 0)

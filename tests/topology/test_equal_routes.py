@@ -32,11 +32,8 @@ def with_fabric(base, data, nodes):
 def hashed(base, nodes, seed=0, **counts):
     """Return the cluster with hashed routing, and some counts of its fabric changed."""
     fabric = base.fabric
-    facts = {"routing": "hashed"} | counts
-    changed = {
-        key: getattr(fabric, key).model_copy(update={"value": v}) for key, v in facts.items()
-    }
-    return with_fabric(base, fabric.model_copy(update=changed | {"seed": seed}), nodes)
+    changed = {"routing": "hashed", **counts, "seed": seed}
+    return with_fabric(base, fabric.model_copy(update=changed), nodes)
 
 
 def tree(leaf_uplinks, leaves_per_pod, pod_uplinks, rails=False):
@@ -57,7 +54,7 @@ def listed(links, nodes=2, nics=1, seed=0):
         }
     )
     node = SELENE.node
-    ends = node.nics.devices.model_copy(update={"value": list(range(nics))})
+    ends = list(range(nics))
     node = node.model_copy(update={"nics": node.nics.model_copy(update={"devices": ends})})
     return build_cluster(SELENE.model_copy(update={"fabric": fabric, "node": node}), nodes)
 
@@ -347,7 +344,7 @@ def test_a_listed_cable_of_a_nic_is_as_wide_as_the_narrower_of_the_two():
     """A NIC of 25 GB/s on 10 and on 100 GB/s, of which 94 % is payload."""
     cluster = listed([["n0.nic0", "s", "10 GB/s"], ["n1.nic0", "s", "100 GB/s"]])
 
-    assert cluster.fabric.port(0, 0).up == Hop("n0.nic0>s", 9.4e9, SELENE.nic.latency.value, "nic")
+    assert cluster.fabric.port(0, 0).up == Hop("n0.nic0>s", 9.4e9, SELENE.nic.latency, "nic")
     assert cluster.fabric.port(1, 0).down.bandwidth == pytest.approx(23.5e9)
 
 

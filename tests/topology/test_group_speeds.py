@@ -13,7 +13,7 @@ def communicator(name, groups, settings=()):
     """Return the communicator of groups of devices of a shipped cluster."""
     record = load_cluster(name, None, settings)
     last = max(device for group in groups for device in group)
-    return Communicator(build_cluster(record, last // record.node.devices.value + 1), groups)
+    return Communicator(build_cluster(record, last // record.node.devices + 1), groups)
 
 
 def seconds(name, groups, nbytes, operation="all-reduce"):

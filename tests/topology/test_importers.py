@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog import finding
-from clustersim.catalog.facts import Fact, facts
+from clustersim.catalog.facts import facts, sourced
 from clustersim.catalog.reading import parse_yaml
 from clustersim.cli import main
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
@@ -92,7 +92,7 @@ def used(tmp_path, name, nodes=2, **choices):
 
 def counts(record, kind):
     """Return the links between each two devices."""
-    links = record.node.interconnect.kinds[kind].between.value
+    links = record.node.interconnect.kinds[kind].between
     return {(a, b): n[0] if n else 1 for a, b, *n in links}
 
 
@@ -104,7 +104,7 @@ def test_what_is_written_loads_beside_a_scenario_and_routes(tmp_path, name):
     """Between every two devices of a node and into the next node there is a way, both ways."""
     size = 1 if name == "astra-sim-h100.yml" else 2
     record, cluster = used(tmp_path, name, size)
-    devices = range(record.node.devices.value)
+    devices = range(record.node.devices)
     pairs = [*permutations(devices, 2), *((0, cluster.devices - 1),) * (size - 1)]
 
     for a, b in pairs:
@@ -154,10 +154,10 @@ def test_eight_h100_hang_on_one_crossbar_of_450(tmp_path):
     route = cluster.route(0, 7)
 
     assert record.node.accelerator.name == "h100-sxm"
-    assert record.node.devices.value == 8
-    assert record.node.interconnect.bandwidth.value == pytest.approx(450e9)
-    assert record.node.nics.devices.value == list(range(8))
-    assert record.node.nics.bus.value == pytest.approx(63e9, rel=1e-3)
+    assert record.node.devices == 8
+    assert record.node.interconnect.bandwidth == pytest.approx(450e9)
+    assert record.node.nics.devices == list(range(8))
+    assert record.node.nics.bus == pytest.approx(63e9, rel=1e-3)
     assert len(route.links) == 2
     assert cluster.node.nic_of == tuple(range(8))
 
@@ -167,7 +167,7 @@ def test_mi250x_has_the_links_of_frontier(tmp_path):
     record, cluster = used(tmp_path, "rccl-mi250x.xml")
 
     assert counts(record, "xgmi") == FRONTIER
-    assert record.node.interconnect.kinds["xgmi"].bandwidth.value == 50e9
+    assert record.node.interconnect.kinds["xgmi"].bandwidth == 50e9
     assert record.node.accelerator.name == "mi250x-gcd"
     assert cluster.node.nic_of == (0, 0, 1, 1, 2, 2, 3, 3)
 
@@ -178,7 +178,7 @@ def test_mi300x_is_a_full_mesh_by_its_compute_units(tmp_path):
 
     assert record.node.accelerator.name == "mi300x"
     assert Counter(counts(record, "xgmi").values()) == {1: 28}
-    assert record.node.interconnect.kinds["xgmi"].bandwidth.value == 64e9
+    assert record.node.interconnect.kinds["xgmi"].bandwidth == 64e9
     assert cluster.node.nic_of == tuple(range(8))
 
 
@@ -195,7 +195,7 @@ def test_a_bridged_pair_talks_over_its_links_and_not_over_the_sockets(tmp_path):
 
     assert counts(record, "nvlink") == {(0, 1): 12}
     assert [cluster.links.kinds[link] for link in cluster.route(0, 1).links] == ["nvlink"]
-    assert record.node.nics.devices.value == ["cpu0"]
+    assert record.node.nics.devices == ["cpu0"]
     assert cluster.node.nic_of == (0, 0)
 
 
@@ -204,9 +204,10 @@ def test_a_static_file_takes_its_links_from_the_chip_s_node(tmp_path):
     record, _ = used(tmp_path, "nccl-cloud-static.xml")
 
     assert record.node.interconnect.type == "switch"
-    assert record.node.interconnect.bandwidth.assumed == "not in the file; as in dgx-a100-40gb"
-    assert record.node.nics.devices.value == [0, 2, 4, 6]
-    assert record.node.nics.bus.value == pytest.approx(15.75e9, rel=1e-3)
+    inside = sourced(record.node.interconnect, "bandwidth")
+    assert inside.assumed == "not in the file; as in dgx-a100-40gb"
+    assert record.node.nics.devices == [0, 2, 4, 6]
+    assert record.node.nics.bus == pytest.approx(15.75e9, rel=1e-3)
 
 
 def test_a_device_without_links_to_the_switches_is_kept_and_told():
@@ -320,7 +321,7 @@ def test_dgx_1v_is_a_hybrid_cube_mesh_over_a_tree(tmp_path):
     assert record.node.accelerator.name == "v100-sxm2-32gb"
     for kind in ("nvlink", "pcie", "qpi"):
         assert _as_sets(record, kind) == _as_sets(shipped, kind), kind
-    assert record.node.nics.devices.value == ["pcie0", "pcie1", "pcie2", "pcie3"]
+    assert record.node.nics.devices == ["pcie0", "pcie1", "pcie2", "pcie3"]
     assert cluster.node.nic_of == (0, 0, 1, 1, 2, 2, 3, 3)
 
 
@@ -336,7 +337,7 @@ def _using(name):
 
 
 def _as_sets(record, kind):
-    between = record.node.interconnect.kinds[kind].between.value
+    between = record.node.interconnect.kinds[kind].between
     return {(frozenset((a, b)), n[0] if n else 1) for a, b, *n in between}
 
 
@@ -346,7 +347,7 @@ def test_polaris_has_four_links_for_every_pair(tmp_path):
 
     assert Counter(counts(record, "nvlink").values()) == {4: 6}
     assert record.node.accelerator.name == "a100-40gb"
-    assert len(record.node.nics.devices.value) == 2
+    assert len(record.node.nics.devices) == 2
     assert (cluster.node.nic_of[3], cluster.node.nic_of[1]) == (0, 1)
 
 
@@ -354,9 +355,9 @@ def test_links_to_every_peer_above_the_chip_s_number_are_a_switch(tmp_path):
     """NV12 to seven peers is 84: a crossbar; NICs that are nearest to no device are omitted."""
     record, cluster = used(tmp_path, "nvidia-smi-dgx-a100.txt")
 
-    assert record.node.interconnect.bandwidth.value == pytest.approx(300e9)
+    assert record.node.interconnect.bandwidth == pytest.approx(300e9)
     assert record.node.accelerator.name == "a100-80gb"
-    assert record.node.nics.devices.value == list(range(8))
+    assert record.node.nics.devices == list(range(8))
     assert cluster.node.nic_of == tuple(range(8))
     assert imported("nvidia-smi-dgx-a100.txt").draft.notes[-1].startswith("omitted mlx5_8, mlx5_9")
 
@@ -417,7 +418,7 @@ def test_two_cards_on_a_host_bridge_meet_there(tmp_path):
 def test_rocm_s_weights_of_one_hop_are_links_counted_by_the_catalogue(tmp_path):
     """Weight 15 is a link of its own, 30 is not; how many there are is assumed from Frontier."""
     record, _ = used(tmp_path, "rocm-smi-mi250x.txt")
-    between = record.node.interconnect.kinds["xgmi"].between
+    between = sourced(record.node.interconnect.kinds["xgmi"], "between")
 
     assert counts(record, "xgmi") == FRONTIER
     assert "as in frontier-ex235a" in between.assumed
@@ -468,7 +469,7 @@ def test_one_dimension_of_astra_sim_is_a_node(tmp_path):
 
     assert cluster.links.capacities[route.links[0]] == pytest.approx(400e9)
     assert route.latency == pytest.approx(2 * 936.25e-9)
-    assert record.size.value == 1
+    assert record.size == 1
 
 
 def test_outer_dimensions_of_astra_sim_are_the_network(tmp_path):
@@ -476,8 +477,8 @@ def test_outer_dimensions_of_astra_sim_are_the_network(tmp_path):
     record, cluster = used(tmp_path, "astra-sim-ring-switch.yml", 16)
 
     assert counts(record, "link") == {(0, 1): 1, (1, 2): 1, (2, 3): 1, (3, 0): 1}
-    assert len(record.node.nics.devices.value) == 4
-    assert record.nic.bandwidth.value == 25e9
+    assert len(record.node.nics.devices) == 4
+    assert record.nic.bandwidth == 25e9
     assert cluster.devices == 64
 
 
@@ -486,7 +487,7 @@ def test_rings_of_astra_sim_are_a_torus_with_the_inner_one_fastest(tmp_path):
     record, cluster = used(tmp_path, "astra-sim-rings.yml", 12)
     between = {b: len(cluster.route(0, 2 * b).links) for b in range(1, 12)}
 
-    assert record.fabric.shape.value == [3, 4]
+    assert record.fabric.shape == [3, 4]
     assert {b for b, links in between.items() if links == min(between.values())} == {1, 3, 4, 8}
 
 
@@ -503,10 +504,10 @@ def test_other_products_of_dimensions_are_cables(tmp_path):
 def test_hosts_of_a_fabric_are_nodes_with_a_nic_on_each_rail(tmp_path):
     """Hosts in the order of their names, adapters as rails; a slow cable keeps its own rate."""
     record, cluster = used(tmp_path, "ibnetdiscover-rails.txt", 4)
-    cables = Counter(tuple(cable) for cable in record.fabric.links.value)
+    cables = Counter(tuple(cable) for cable in record.fabric.links)
 
-    assert record.size.value == 4
-    assert record.nic.bandwidth.value == 25e9
+    assert record.size == 4
+    assert record.nic.bandwidth == 25e9
     assert {(f"n{i}.nic{j}", f"leaf{j + 1}", 25e9) for i in range(4) for j in range(2)} <= set(
         cables
     )
@@ -519,9 +520,9 @@ def test_hosts_of_a_fabric_are_nodes_with_a_nic_on_each_rail(tmp_path):
 def test_a_fabric_without_host_names_counts_adapters_and_keeps_the_degraded_cable(tmp_path):
     """Three hosts that call themselves alike are three nodes; one trunk trained at 1xSDR."""
     record, _ = used(tmp_path, "ibnetdiscover-old.txt", 3)
-    trunks = [rate for a, b, rate in record.fabric.links.value if a[0] == b[0] == "S"]
+    trunks = [rate for a, b, rate in record.fabric.links if a[0] == b[0] == "S"]
 
-    assert record.size.value == 3
+    assert record.size == 3
     assert sorted(trunks) == [0.25e9, 1e9]
 
 
@@ -530,7 +531,7 @@ def test_the_user_s_node_is_taken_and_its_nics_counted(tmp_path):
     record, _ = used(tmp_path, "ibnetdiscover-rails.txt", 4, node="dgx-h100")
 
     assert record.node.accelerator.name == "h100-sxm"
-    assert record.node.nics.devices.value == [0, 4]
+    assert record.node.nics.devices == [0, 4]
 
 
 def test_an_imported_node_and_an_imported_network_make_one_machine(tmp_path):
@@ -653,16 +654,16 @@ def test_an_even_tree_of_slurm_is_a_fat_tree(tmp_path):
     record, _ = used(tmp_path, "slurm-tree.conf", 32)
     fabric = record.fabric
 
-    assert (fabric.nodes_per_leaf.value, fabric.leaves_per_pod.value) == (8, 4)
-    assert fabric.leaf_uplinks.value == 8 * len(record.node.nics.devices.value)
-    assert record.size.value == 32
-    assert record.nic.bandwidth.assumed
+    assert (fabric.nodes_per_leaf, fabric.leaves_per_pod) == (8, 4)
+    assert fabric.leaf_uplinks == 8 * len(record.node.nics.devices)
+    assert record.size == 32
+    assert sourced(record.nic, "bandwidth").assumed
 
 
 def test_an_uneven_tree_of_slurm_is_a_list_of_cables(tmp_path):
     """Leaves of four and of two nodes have trunks for four and for two."""
     record, _ = used(tmp_path, "slurm-uneven.conf", 6)
-    wide = {a: rate for a, b, rate in record.fabric.links.value if b == "spine"}
+    wide = {a: rate for a, b, rate in record.fabric.links if b == "spine"}
 
     assert wide["leaf1"] == pytest.approx(2 * wide["leaf2"])
 
@@ -871,7 +872,7 @@ def test_facts_of_a_written_file_are_facts(tmp_path):
     """Every value that the schema calls a fact has its proof in the file."""
     record, _ = used(tmp_path, "nccl-h100.xml")
 
-    assert all(isinstance(fact, Fact) for _, fact in facts(record.node))
+    assert all(fact.source or fact.assumed for _, fact in facts(record.node))
 
 
 # --- models ---------------------------------------------------------------------------------------

@@ -58,15 +58,15 @@ def of_shape(shape):
 
 def group_nodes(record):
     """Return how many nodes a group of a dragonfly has room for."""
-    nics, fabric = len(record.node.nics.devices.value), record.fabric
-    return fabric.switches_per_group.value // nics * fabric.nodes_per_switch.value
+    nics, fabric = len(record.node.nics.devices), record.fabric
+    return fabric.switches_per_group // nics * fabric.nodes_per_switch
 
 
 def inside_bandwidth(record, device, kind):
     """Return the raw bandwidth of all links of a kind that end at a device [B/s]."""
     links = record.interconnect.kinds[kind]
-    ends = [row for row in links.between.value if device in row[:2]]
-    return links.bandwidth.value * sum(row[2] if len(row) == 3 else 1 for row in ends)
+    ends = [row for row in links.between if device in row[:2]]
+    return links.bandwidth * sum(row[2] if len(row) == 3 else 1 for row in ends)
 
 
 # --- every file -----------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def test_every_cluster_loads_by_its_name(name):
     assert record.node.name in NODES
     assert record.node.accelerator.name in ACCELERATORS
     assert record.node.library.name in finding.entry_names("library")
-    assert record.size.value >= 1
+    assert record.size >= 1
 
 
 def test_every_node_and_accelerator_has_a_cluster():
@@ -112,7 +112,7 @@ def test_what_nobody_read_is_never_of_high_confidence(read, name):
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_no_device_is_slower_with_narrower_numbers(name):
     """Peaks rise from fp64 to fp4; both kinds of 16 bits are equal, and 8 bits twice as fast."""
-    peak = {precision: fact.value for precision, fact in accelerator(name).peak.items()}
+    peak = accelerator(name).peak
     rates = [peak[precision] for precision in WIDTHS if precision in peak]
     halves = {peak[precision] for precision in ("fp16", "bf16") if precision in peak}
 
@@ -158,8 +158,8 @@ def test_all_devices_of_a_node_reach_each_other(name):
 def test_the_first_and_the_last_node_reach_each_other(name):
     """Every device of the first node has a way to its fellow in the last one, and back."""
     record = cluster(name)
-    machine = build_cluster(record, record.size.value)
-    last, devices = record.size.value - 1, record.node.devices.value
+    machine = build_cluster(record, record.size)
+    last, devices = record.size - 1, record.node.devices
 
     for a in range(devices):
         b = last * devices + devices - 1 - a
@@ -196,7 +196,7 @@ def test_nodes_times_devices_is_the_machine(name, devices):
     """The published count of devices is the number of nodes times the devices of one."""
     record = cluster(name)
 
-    assert record.size.value * record.node.devices.value == devices
+    assert record.size * record.node.devices == devices
 
 
 @pytest.mark.parametrize("name", of_shape(Torus))
@@ -204,7 +204,7 @@ def test_the_axes_of_a_torus_hold_the_machine(name):
     """The product of the lengths is the number of nodes: 24 x 23 x 24 x 2 x 3 x 2 is 158,976."""
     record = cluster(name)
 
-    assert math.prod(record.fabric.shape.value) == record.size.value
+    assert math.prod(record.fabric.shape) == record.size
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_the_axes_of_a_torus_hold_the_machine(name):
 def test_the_links_of_each_device_add_up(name, kind, total):
     """Every device of the node has the vendor's total of links to the others."""
     record = node(name)
-    sums = [inside_bandwidth(record, device, kind) for device in range(record.devices.value)]
+    sums = [inside_bandwidth(record, device, kind) for device in range(record.devices)]
 
     assert sums == pytest.approx([total] * len(sums), rel=1e-3)
 
@@ -245,7 +245,7 @@ def test_the_crossbar_takes_all_links_of_a_device(name, total):
     inside = node(name).interconnect
 
     assert isinstance(inside, DeviceSwitch)
-    assert inside.bandwidth.value == pytest.approx(total, rel=5e-3)
+    assert inside.bandwidth == pytest.approx(total, rel=5e-3)
 
 
 def test_hopper_and_blackwell_switches_add_up_and_older_ones_do_not():
@@ -261,7 +261,7 @@ def test_lumi_is_wired_as_frontier():
     lumi, frontier = (node(name).interconnect for name in ("lumi-g", "frontier-ex235a"))
 
     assert lumi.pairs() == frontier.pairs()
-    assert lumi.kinds["xgmi"].between.value == frontier.kinds["xgmi"].between.value
+    assert lumi.kinds["xgmi"].between == frontier.kinds["xgmi"].between
 
 
 # --- fabrics --------------------------------------------------------------------------------------
@@ -272,21 +272,21 @@ def test_the_groups_of_a_dragonfly_hold_the_machine(name):
     """There is a port for every NIC, and no switch has more than the 64 of a Rosetta."""
     record = cluster(name)
     fabric = record.fabric
-    switches = fabric.switches_per_group.value
-    outside = (fabric.groups.value - 1) * fabric.links_per_group_pair.value / switches
+    switches = fabric.switches_per_group
+    outside = (fabric.groups - 1) * fabric.links_per_group_pair / switches
 
-    assert record.size.value <= fabric.groups.value * group_nodes(record)
-    assert fabric.nodes_per_switch.value + switches - 1 + math.ceil(outside) <= 64
+    assert record.size <= fabric.groups * group_nodes(record)
+    assert fabric.nodes_per_switch + switches - 1 + math.ceil(outside) <= 64
 
 
 def test_frontier_tapers_to_0_57():
     """A group of Frontier sends 73 x 4 x 25 GB/s to the others, of 128 x 4 x 25 injected."""
     record = cluster("frontier")
     fabric = record.fabric
-    out = (fabric.groups.value - 1) * fabric.links_per_group_pair.value * 25e9
-    injected = group_nodes(record) * len(record.node.nics.devices.value) * 25e9
+    out = (fabric.groups - 1) * fabric.links_per_group_pair * 25e9
+    injected = group_nodes(record) * len(record.node.nics.devices) * 25e9
 
-    assert fabric.link.bandwidth.value == record.nic.bandwidth.value == 25e9
+    assert fabric.link.bandwidth == record.nic.bandwidth == 25e9
     assert out / injected == pytest.approx(0.57, abs=0.005)
 
 
@@ -294,20 +294,20 @@ def test_frontier_tapers_to_0_57():
 def test_the_links_between_groups_add_up(name, total):
     """All pairs of groups, both directions counted, make the total that is published."""
     fabric = cluster(name).fabric
-    groups = math.comb(fabric.groups.value, 2)
-    pair = 2 * fabric.links_per_group_pair.value * fabric.link.bandwidth.value
+    groups = math.comb(fabric.groups, 2)
+    pair = 2 * fabric.links_per_group_pair * fabric.link.bandwidth
 
     assert groups * pair == pytest.approx(total, rel=0.01)
 
 
 def below_and_above(record):
     """Return what enters a leaf and a pod from below and leaves it above, [B/s] each."""
-    nics, fabric, cable = len(record.node.nics.devices.value), record.fabric, record.fabric.link
-    rails = 1 if fabric.rail_optimised.value else nics
-    leaf = fabric.nodes_per_leaf.value * rails * record.nic.bandwidth.value
-    pod = leaf * fabric.leaves_per_pod.value
-    above = (fabric.leaf_uplinks.value, fabric.pod_uplinks.value)
-    return (leaf, above[0] * cable.bandwidth.value), (pod, above[1] * cable.bandwidth.value)
+    nics, fabric, cable = len(record.node.nics.devices), record.fabric, record.fabric.link
+    rails = 1 if fabric.rail_optimised else nics
+    leaf = fabric.nodes_per_leaf * rails * record.nic.bandwidth
+    pod = leaf * fabric.leaves_per_pod
+    above = (fabric.leaf_uplinks, fabric.pod_uplinks)
+    return (leaf, above[0] * cable.bandwidth), (pod, above[1] * cable.bandwidth)
 
 
 @pytest.mark.parametrize(
@@ -331,23 +331,23 @@ def test_the_largest_superpod_has_the_cables_of_its_table():
     """64 units of B200: 512 leaves, and 16,384 cables on each of the three levels."""
     record = cluster("superpod-b200")
     fabric = record.fabric
-    leaves = 8 * record.size.value // fabric.nodes_per_leaf.value
-    pods = leaves // fabric.leaves_per_pod.value
+    leaves = 8 * record.size // fabric.nodes_per_leaf
+    pods = leaves // fabric.leaves_per_pod
 
     assert leaves == 512
-    assert 8 * record.size.value == 16_384
-    assert leaves * fabric.leaf_uplinks.value == pods * fabric.pod_uplinks.value == 16_384
+    assert 8 * record.size == 16_384
+    assert leaves * fabric.leaf_uplinks == pods * fabric.pod_uplinks == 16_384
 
 
 def test_a_put_to_the_next_node_of_fugaku_takes_as_long_as_measured():
     """0.49 us one way between neighbours, and 38.1 GB/s into six links of 6.35."""
     record = cluster("fugaku")
-    share = record.nic.efficiency.value
-    near = build_cluster(record, record.size.value).route(0, 1)
+    share = record.nic.efficiency
+    near = build_cluster(record, record.size).route(0, 1)
 
     assert near.latency == pytest.approx(0.49e-6)
-    assert record.nic.bandwidth.value * share == pytest.approx(38.1e9, rel=1e-3)
-    assert record.fabric.link.bandwidth.value * share == pytest.approx(6.35e9, rel=1e-3)
+    assert record.nic.bandwidth * share == pytest.approx(38.1e9, rel=1e-3)
+    assert record.fabric.link.bandwidth * share == pytest.approx(6.35e9, rel=1e-3)
 
 
 # --- boxes on PCIe --------------------------------------------------------------------------------

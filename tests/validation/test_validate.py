@@ -351,16 +351,16 @@ def test_assumed_flash_attention_is_the_only_kernel_a_case_may_ask_for():
     row = row_of(**{**good().model_dump(by_alias=True), "assumed": {"attention": "flash v1"}})
     flash, plain = scenario_like(row).scenario, scenario_like(good()).scenario
 
-    assert flash.framework.kernels.attention.value == "flash"
-    assert plain.framework.kernels.attention.value == "fused-softmax"
+    assert flash.framework.kernels.attention == "flash"
+    assert plain.framework.kernels.attention == "fused-softmax"
 
 
 def test_a_job_smaller_than_a_node_is_a_smaller_node():
     """4 of 8 devices are one node of 4, with the NICs that hang on them."""
     cluster = scenario_like(good()).scenario.cluster
 
-    assert (cluster.nodes, cluster.node.devices.value) == (1, 4)
-    assert cluster.node.nics.devices.value == [0, 2]
+    assert (cluster.nodes, cluster.node.devices) == (1, 4)
+    assert cluster.node.nics.devices == [0, 2]
 
 
 # --- many cases -----------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def last_digit(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_parameters_by_shape_are_the_published_number(name):
     """Within 0.5 %, or half of the last digit where the source prints fewer than three."""
-    published = record_of(name).parameters.value
+    published = record_of(name).parameters
     coarse = last_digit(name) if published / last_digit(name) < 100 else 0.0
 
     expected = pytest.approx(published, rel=0.005, abs=coarse / 2)
@@ -99,7 +99,7 @@ def test_few_sources_print_fewer_than_three_digits():
     loose = [
         name
         for name in NAMES
-        if model_parameters(built(name)) != pytest.approx(record_of(name).parameters.value, 0.005)
+        if model_parameters(built(name)) != pytest.approx(record_of(name).parameters, 0.005)
     ]
 
     assert loose == ["fugaku-llm-13b", "megatron-1.7b", "megatron-3.6b"]
@@ -108,7 +108,7 @@ def test_few_sources_print_fewer_than_three_digits():
 @pytest.mark.parametrize("name", [name for name in NAMES if record_of(name).active])
 def test_active_parameters_are_the_published_number(name):
     """Within 2 % of the count with the embedding or without it; sources count either way."""
-    model, published = built(name), record_of(name).active.value
+    model, published = built(name), record_of(name).active
     active = active_parameters(model)
 
     assert (
@@ -298,7 +298,7 @@ def test_imported_configurations_have_as_many_parameters_as_their_weights(tmp_pa
     """Every weight is counted, to the last one."""
     record, model = loaded(tmp_path, name)
 
-    assert record.parameters.value == model_parameters(model) == COUNTS[name]
+    assert record.parameters == model_parameters(model) == COUNTS[name]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -324,8 +324,8 @@ def test_glm_counts_its_prediction_module_and_no_embeddings(tmp_path):
     idle = layer.experts * (1 - 8 / 160)
     module = layer.all + 2 * model.hidden**2
 
-    assert record.parameters.value - tables + module == pytest.approx(355e9, rel=0.002)
-    assert record.active.value - tables + module - idle == pytest.approx(32e9, rel=0.02)
+    assert record.parameters - tables + module == pytest.approx(355e9, rel=0.002)
+    assert record.active - tables + module - idle == pytest.approx(32e9, rel=0.02)
     assert "multi-token prediction" in imported("glm-4.5").draft.notes[0]
 
 

@@ -96,7 +96,7 @@ class ClaimRun(Strict):
         """Training states of the model, over all ranks of a replica [B]."""
         recipe = self.job.framework.state[self.job.precision]
         states = (recipe.weights, recipe.gradients, recipe.optimiser, recipe.master)
-        per_parameter = sum(state.value for state in states if state is not None)
+        per_parameter = sum(state for state in states if state is not None)
         return model_parameters(self.job.model) * per_parameter
 
     @property

@@ -36,24 +36,23 @@ def dragonfly(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Di
     """Return the picture of a dragonfly."""
     shape = record.fabric
     assert isinstance(shape, Dragonfly)
-    cable, pair = shape.link.bandwidth.value, shape.links_per_group_pair.value
-    switches, groups = shape.switches_per_group.value, shape.groups.value
-    inside = switches // len(record.node.nics.devices.value) * shape.nodes_per_switch.value
+    cable, pair = shape.link.bandwidth, shape.links_per_group_pair
+    switches, groups = shape.switches_per_group, shape.groups
+    inside = switches // len(record.node.nics.devices) * shape.nodes_per_switch
     out = (groups - 1) * pair * cable
     sketch = Sketch()
     _ring(sketch, groups, LEFT, 2.55, MOST_GROUPS, "between groups", cable)
     _ring(sketch, switches, RIGHT, 1.75, MOST_SWITCHES, "in a group", cable)
     _chassis(sketch, record, shape)
     sketch.notes += [_of_groups(groups), _of_switches(record, shape, inside, out)]
-    rate = gigabytes(record.nic.bandwidth.value)
+    rate = gigabytes(record.nic.bandwidth)
     return sketch.diagram(
         title=f"{record.name}: {_finding(measures)}",
-        caption=f"{measures.nodes:,} nodes; raw rates in GB/s, each way;"
-        f" routing {shape.routing.value}",
+        caption=f"{measures.nodes:,} nodes; raw rates in GB/s, each way; routing {shape.routing}",
         kinds={
             "between groups": f"between two groups: {pair} x {gigabytes(cable)} GB/s",
             "in a group": f"between two switches: {gigabytes(cable)} GB/s",
-            "nics": f"NICs of {rate} GB/s, {shape.nodes_per_switch.value} nodes on a switch",
+            "nics": f"NICs of {rate} GB/s, {shape.nodes_per_switch} nodes on a switch",
         },
     )
 
@@ -74,9 +73,9 @@ def _of_groups(groups: int) -> Note:
 
 def _of_switches(record: ClusterRecord, shape: Dragonfly, inside: int, out: float) -> Note:
     """Return the injection of a group and the bandwidth of its cables to others."""
-    into = inside * len(record.node.nics.devices.value) * record.nic.bandwidth.value
+    into = inside * len(record.node.nics.devices) * record.nic.bandwidth
     text = (
-        f"a group: {shape.switches_per_group.value} switches, each joined to each\n"
+        f"a group: {shape.switches_per_group} switches, each joined to each\n"
         f"its {inside} nodes inject {gigabytes(into)} GB/s, its cables take {gigabytes(out)} away"
     )
     return Note(RIGHT, 3.3, text, 8.5)
@@ -105,11 +104,11 @@ def _ring(
 
 def _chassis(sketch: Sketch, record: ClusterRecord, shape: Dragonfly) -> None:
     """Place nodes outside the circle, next to the switches that they share."""
-    nics, nodes = len(record.node.nics.devices.value), shape.nodes_per_switch.value
-    slots = picked(shape.switches_per_group.value, MOST_SWITCHES)
+    nics, nodes = len(record.node.nics.devices), shape.nodes_per_switch
+    slots = picked(shape.switches_per_group, MOST_SWITCHES)
     turn = {number: i / len(slots) for i, number in enumerate(slots) if number is not None}
-    rate = nodes * record.nic.bandwidth.value
-    for block in range(shape.switches_per_group.value // nics):
+    rate = nodes * record.nic.bandwidth
+    for block in range(shape.switches_per_group // nics):
         turns = [turn[s] for s in range(block * nics, (block + 1) * nics) if s in turn]
         if not turns:
             continue

@@ -40,15 +40,15 @@ class Counts(NamedTuple):
 
 def counts(shape: FatTree, nodes: int, nics: int) -> Counts:
     """Return the switches of a tree of `nodes` nodes; no spines where there is one leaf."""
-    rails = nics if shape.rail_optimised.value else 1
-    leaves = -(-nodes // shape.nodes_per_leaf.value) * rails
-    pods = -(-leaves // shape.leaves_per_pod.value)
+    rails = nics if shape.rail_optimised else 1
+    leaves = -(-nodes // shape.nodes_per_leaf) * rails
+    pods = -(-leaves // shape.leaves_per_pod)
     return Counts(
         leaves=leaves,
-        leaves_per_pod=min(leaves, shape.leaves_per_pod.value),
+        leaves_per_pod=min(leaves, shape.leaves_per_pod),
         pods=pods,
-        spines=shape.leaf_uplinks.value if leaves > 1 else 0,
-        cores=shape.pod_uplinks.value if pods > 1 else 0,
+        spines=shape.leaf_uplinks if leaves > 1 else 0,
+        cores=shape.pod_uplinks if pods > 1 else 0,
     )
 
 
@@ -56,8 +56,8 @@ def fat_tree(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Dia
     """Return the picture of a tree."""
     shape = record.fabric
     assert isinstance(shape, FatTree)
-    nics = len(record.node.nics.devices.value)
-    size, cable = counts(shape, measures.nodes, nics), shape.link.bandwidth.value
+    nics = len(record.node.nics.devices)
+    size, cable = counts(shape, measures.nodes, nics), shape.link.bandwidth
     sketch = Sketch()
     places = _places(sketch, size)
     places |= _cores(sketch, cluster, measures.nodes, places)
@@ -70,14 +70,14 @@ def fat_tree(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Dia
             sketch.boxes.append(Box(x, 0, 0.92 * PITCH, 0.42, text, DEVICE, 6.5))
             sketch.wires.append(Wire(((x, 0), (x, y)), "nics", below))
     sketch.notes += _levels(record, shape, size, measures)
-    rate = gigabytes(record.nic.bandwidth.value)
+    rate = gigabytes(record.nic.bandwidth)
     kinds = {"nics": f"NICs of {rate} GB/s, all those of a leaf as one line"}
     if size.spines:
         kinds["cables"] = f"cables of {gigabytes(cable)} GB/s"
     return sketch.diagram(
         title=f"{record.name}: {_finding(measures)}",
         caption=f"{counted(measures.nodes, 'node')}; raw rates in GB/s, each way; drawn are a"
-        f" few of each level; routing {shape.routing.value}",
+        f" few of each level; routing {shape.routing}",
         kinds=kinds,
     )
 
@@ -166,39 +166,39 @@ def _edge(place: Point, up: float) -> Point:
 
 
 def _below_leaf(record: ClusterRecord, shape: FatTree, nics: int) -> float:
-    rails = nics if shape.rail_optimised.value else 1
-    return shape.nodes_per_leaf.value * nics / rails * record.nic.bandwidth.value
+    rails = nics if shape.rail_optimised else 1
+    return shape.nodes_per_leaf * nics / rails * record.nic.bandwidth
 
 
 def _nodes_text(shape: FatTree, leaf: int, nics: int, nodes: int) -> str:
-    rail = shape.rail_optimised.value
+    rail = shape.rail_optimised
     block = leaf // nics if rail else leaf
-    first = block * shape.nodes_per_leaf.value
-    last = min(first + shape.nodes_per_leaf.value, nodes) - 1
+    first = block * shape.nodes_per_leaf
+    last = min(first + shape.nodes_per_leaf, nodes) - 1
     span = f"n{first}" if first == last else f"n{first} - n{last}"
     return f"NIC {leaf % nics} of\n{span}" if rail else f"{span}\nall NICs"
 
 
 def _levels(record: ClusterRecord, shape: FatTree, size: Counts, measures: Measures) -> list[Note]:
     """Return the texts left of the tree: each level, and its cables to the next."""
-    nics = len(record.node.nics.devices.value)
-    cable, ratios = shape.link.bandwidth.value, measures.oversubscription
+    nics = len(record.node.nics.devices)
+    cable, ratios = shape.link.bandwidth, measures.oversubscription
     below = _below_leaf(record, shape, nics)
     leaves = "1 leaf" if size.leaves == 1 else f"{size.leaves:,} leaves"
     each = ", {:,} a pod" if size.pods > 1 else ""
     words = [
         (0.0, f"{counted(measures.nodes, 'node')} of {counted(nics, 'NIC')}", True),
-        (0.5, f"up to a leaf {_rate(below, record.nic.bandwidth.value)}", False),
+        (0.5, f"up to a leaf {_rate(below, record.nic.bandwidth)}", False),
         (1.0, f"{leaves}{each.format(size.leaves_per_pod)}", True),
     ]
     if size.spines:
-        up = f"out of a leaf {_rate(shape.leaf_uplinks.value * cable, cable)}"
+        up = f"out of a leaf {_rate(shape.leaf_uplinks * cable, cable)}"
         words += [
             (1.5, f"{up}\n{_ratio(ratios['leaf'])}", False),
             (2.0, f"{size.spines * size.pods:,} spines{each.format(size.spines)}", True),
         ]
     if size.cores:
-        up = f"out of a pod {_rate(shape.pod_uplinks.value * cable, cable)}"
+        up = f"out of a pod {_rate(shape.pod_uplinks * cable, cable)}"
         words += [
             (2.5, f"{up}\n{_ratio(ratios['pod'])}", False),
             (3.0, f"{size.cores:,} cores", True),

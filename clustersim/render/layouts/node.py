@@ -42,7 +42,7 @@ def node(record: NodeRecord, nic: NicFacts | None = None) -> Diagram:
 def _sketched(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     if isinstance(record.interconnect, DeviceSwitch):
         return crossbar(record, nic)
-    if record.devices.value > 2 and not named_ends(record):
+    if record.devices > 2 and not named_ends(record):
         return mesh(record, nic)
     return device_row(record, nic)
 
@@ -51,18 +51,18 @@ def _host(record: NodeRecord) -> str:
     host = record.host
     if host is None:
         return ""
-    text = f"; host memory {gigabytes(host.memory.value)} GB"
+    text = f"; host memory {gigabytes(host.memory)} GB"
     if host.link is not None:
-        text += f", {gigabytes(host.link.value)} GB/s to each device"
+        text += f", {gigabytes(host.link)} GB/s to each device"
     return text
 
 
 def _finding(record: NodeRecord, nic: NicFacts | None) -> str:
     """Return the raw bandwidth of a device inside its node, and that out of it."""
-    count = record.devices.value
-    bus = record.nics.bus.value
-    outside = bus if nic is None else min(bus, nic.bandwidth.value)
-    share = gigabytes(outside * len(record.nics.devices.value) / count)
+    count = record.devices
+    bus = record.nics.bus
+    outside = bus if nic is None else min(bus, nic.bandwidth)
+    share = gigabytes(outside * len(record.nics.devices) / count)
     if count == 1:
         return f"one device with {share} GB/s out of its node"
     sums = [_inside(record, device) for device in range(count)]
@@ -78,7 +78,7 @@ def _inside(record: NodeRecord, device: int) -> float:
         links = inner_links(record)
         return sum(link.bandwidth for link in links if device in (link.a, link.b))
     assert isinstance(record.interconnect, DeviceSwitch)
-    return record.interconnect.bandwidth.value
+    return record.interconnect.bandwidth
 
 
 WIDEST: Final = 12.6
@@ -107,7 +107,7 @@ class Column(NamedTuple):
 def crossbar(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     """Return the node with its crossbar across the middle."""
     assert isinstance(record.interconnect, DeviceSwitch)
-    count, rate = record.devices.value, gigabytes(record.interconnect.bandwidth.value)
+    count, rate = record.devices, gigabytes(record.interconnect.bandwidth)
     sides = 1 if count <= 8 else 2
     columns = -(-count // sides)
     pitch = min(ROOM, WIDEST / columns)
@@ -117,7 +117,7 @@ def crossbar(record: NodeRecord, nic: NicFacts | None) -> Sketch:
         side, number = divmod(device, columns)
         _place_device(record, device, Column((number + 0.5) * pitch, (-1, 1)[side], pitch), sketch)
     sketch.boxes.append(Box(columns * pitch / 2, 0, columns * pitch, 0.34, text, SWITCH, 9))
-    nics = "NICs" if nic is None else f"NICs of\n{gigabytes(nic.bandwidth.value)} GB/s"
+    nics = "NICs" if nic is None else f"NICs of\n{gigabytes(nic.bandwidth)} GB/s"
     for way in (-1, 1)[:sides]:
         sketch.notes += [
             Note(-0.12, way * DEVICES, "devices", 8, "right", True),
@@ -131,13 +131,13 @@ def _place_device(record: NodeRecord, device: int, column: Column, sketch: Sketc
     assert isinstance(record.interconnect, DeviceSwitch)
     x, way, pitch = column
     size = 8.0 if pitch > 0.4 else 6.5
-    rate, y = record.interconnect.bandwidth.value, way * DEVICES
+    rate, y = record.interconnect.bandwidth, way * DEVICES
     name = f"device {device}" if column.roomy else f"{device}"
     sketch.wires.append(Wire(((x, 0), (x, y)), "crossbar", rate, ends=(f"dev{device}", "switch")))
     sketch.boxes.append(Box(x, y, 0.86 * pitch, 0.34, name, DEVICE, size))
     if column.roomy:
         sketch.notes.append(Note(x, way * DEVICES / 2, gigabytes(rate), 7))
-    own = [i for i, end in enumerate(record.nics.devices.value) if end == device]
+    own = [i for i, end in enumerate(record.nics.devices) if end == device]
     for place, number in enumerate(own):
         across = x + ((place + 0.5) / len(own) - 0.5) * 0.9 * pitch
         _place_nic(record, number, column._replace(x=across, pitch=pitch / len(own)), sketch)
@@ -145,9 +145,9 @@ def _place_device(record: NodeRecord, device: int, column: Column, sketch: Sketc
 
 def _place_nic(record: NodeRecord, number: int, column: Column, sketch: Sketch) -> None:
     x, way, pitch = column
-    bus, size = record.nics.bus.value, 7.5 if pitch > 0.4 else 6.5
+    bus, size = record.nics.bus, 7.5 if pitch > 0.4 else 6.5
     name = f"NIC {number}" if column.roomy else f"{number}"
-    ends = end_name(record.nics.devices.value[number]), f"nic{number}"
+    ends = end_name(record.nics.devices[number]), f"nic{number}"
     sketch.wires.append(Wire(((x, way * DEVICES), (x, way * NICS)), BUS, bus, ends=ends))
     sketch.boxes.append(Box(x, way * NICS, 0.8 * pitch, 0.3, name, NIC, size))
     if column.roomy:

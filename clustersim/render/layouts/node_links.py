@@ -54,9 +54,9 @@ def inner_links(record: NodeRecord) -> list[Inner]:
     sums: dict[tuple[End, End, str], float] = {}
     if isinstance(record.interconnect, DeviceLinks):
         for kind, facts in record.interconnect.kinds.items():
-            for a, b, *count in facts.between.value:
+            for a, b, *count in facts.between:
                 ends = (b, a, kind) if (b, a, kind) in sums else (a, b, kind)
-                width = facts.bandwidth.value * (count[0] if count else 1)
+                width = facts.bandwidth * (count[0] if count else 1)
                 sums[ends] = sums.get(ends, 0.0) + width
     widths: dict[str, set[float]] = {}
     for (_, _, kind), width in sums.items():
@@ -83,12 +83,12 @@ def _legend(record: NodeRecord) -> Iterator[tuple[str, str]]:
     inside = record.interconnect
     if isinstance(inside, DeviceLinks):
         for kind, facts in inside.kinds.items():
-            rate, payload = gigabytes(facts.bandwidth.value), whole(facts.efficiency.value)
+            rate, payload = gigabytes(facts.bandwidth), whole(facts.efficiency)
             yield kind, f"{kind}: {rate} GB/s a link, {payload} of it payload"
     elif isinstance(inside, DeviceSwitch):
-        rate, payload = gigabytes(inside.bandwidth.value), whole(inside.efficiency.value)
+        rate, payload = gigabytes(inside.bandwidth), whole(inside.efficiency)
         yield "crossbar", f"crossbar: {rate} GB/s a device, {payload} of it payload"
-    yield BUS, f"{BUS}: {gigabytes(record.nics.bus.value)} GB/s"
+    yield BUS, f"{BUS}: {gigabytes(record.nics.bus)} GB/s"
 
 
 MOST_ORDERS: Final = 8
@@ -97,7 +97,7 @@ MOST_ORDERS: Final = 8
 
 def mesh(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     """Return the node with its devices around a circle and their NICs outside."""
-    count, links = record.devices.value, inner_links(record)
+    count, links = record.devices, inner_links(record)
     grow = max(1.0, count / 8)
     wide, high = 2.75 * grow, 1.95 * grow
     turns = {device: (i + 0.5) / count for i, device in enumerate(rim(count, links))}
@@ -106,7 +106,7 @@ def mesh(record: NodeRecord, nic: NicFacts | None) -> Sketch:
         [Box(*at[d], 0.86, 0.36, f"device {d}", DEVICE) for d in range(count)],
         [_chord(at, link) for link in links],
     )
-    owners, bus = record.nics.devices.value, record.nics.bus.value
+    owners, bus = record.nics.devices, record.nics.bus
     for i, end in enumerate(owners):
         assert isinstance(end, int)
         own = [k for k, other in enumerate(owners) if other == end]
@@ -122,9 +122,7 @@ def mesh(record: NodeRecord, nic: NicFacts | None) -> Sketch:
 
 def nic_text(number: int, nic: NicFacts | None) -> str:
     """Return the text of a NIC."""
-    return (
-        f"NIC {number}" if nic is None else f"NIC {number}\n{gigabytes(nic.bandwidth.value)} GB/s"
-    )
+    return f"NIC {number}" if nic is None else f"NIC {number}\n{gigabytes(nic.bandwidth)} GB/s"
 
 
 def _chord(at: dict[int, tuple[float, float]], link: Inner) -> Wire:
@@ -173,7 +171,7 @@ def device_row(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     for end in sorted(level, key=level.__getitem__):
         below = [at[b][0] for b in _below(end, links, level, record) if b in at]
         at[end] = sum(below) / len(below), STEP * level[end]
-    owners, bus = record.nics.devices.value, record.nics.bus.value
+    owners, bus = record.nics.devices, record.nics.bus
     label = gigabytes(bus)
     widest = max((abs(at[k.a][0] - at[k.b][0]) for k in links if _is_arc(k)), default=0.0)
     floor = -0.85 - (_depth(widest, widest) if widest else 0.0)
@@ -192,7 +190,7 @@ def device_row(record: NodeRecord, nic: NicFacts | None) -> Sketch:
 
 def _levels(record: NodeRecord, links: list[Inner]) -> dict[End, int]:
     """Return the row of each switch: its distance from the nearest device."""
-    level: dict[End, int] = dict.fromkeys(range(record.devices.value), 0)
+    level: dict[End, int] = dict.fromkeys(range(record.devices), 0)
     ups = [link for link in links if not _is_arc(link)]
     while True:
         grown = {
@@ -217,7 +215,7 @@ def _below(end: End, links: list[Inner], level: dict[End, int], record: NodeReco
             other = link.b if link.a == end else link.a
             if level.get(other, 0) < level[end]:
                 found.append(other)
-    return found + [("nic", i) for i, owner in enumerate(record.nics.devices.value) if owner == end]
+    return found + [("nic", i) for i, owner in enumerate(record.nics.devices) if owner == end]
 
 
 def _leaves(record: NodeRecord) -> list[Leaf]:
@@ -235,7 +233,7 @@ def _leaves(record: NodeRecord) -> list[Leaf]:
 
     for end in sorted(level, key=lambda e: -level[e]):
         gather(end)
-    for device in range(record.devices.value):
+    for device in range(record.devices):
         leaves.setdefault(device)
     return list(leaves)
 
@@ -270,11 +268,11 @@ def _boxes(
     wide, roomy = 0.8 * pitch, pitch > ROOMY
     devices = [
         Box(*at[d], wide, 0.38, f"device {d}" if roomy else f"{d}", DEVICE, 8.0 if roomy else 7.0)
-        for d in range(record.devices.value)
+        for d in range(record.devices)
     ]
     switches = [Box(*at[e], max(wide, 0.09 * len(e)), 0.36, e, SWITCH) for e in named_ends(record)]
     nics = [
         Box(*at["nic", i], min(wide, 0.9), 0.42 if nic else 0.3, nic_text(i, nic), NIC, 7.5)
-        for i in range(len(record.nics.devices.value))
+        for i in range(len(record.nics.devices))
     ]
     return [*devices, *switches, *nics]

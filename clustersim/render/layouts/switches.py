@@ -32,14 +32,14 @@ WIDE, HIGH = 3.4, 1.7
 def star(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
     """Return the picture of a single switch."""
     slots = picked(measures.nodes, RAYS)
-    nics, rate = len(record.node.nics.devices.value), record.nic.bandwidth.value
+    nics, rate = len(record.node.nics.devices), record.nic.bandwidth
     sketch = Sketch([Box(0, 0, 1.3, 0.45, "one ideal switch", SWITCH)])
     for i, number in enumerate(slots):
         place = around(0, 0, WIDE, HIGH, 0.25 + i / len(slots))
         if number is None:
             sketch.dots(*place)
             continue
-        text = f"node {number}\n{counted(record.node.devices.value, 'device')}"
+        text = f"node {number}\n{counted(record.node.devices, 'device')}"
         sketch.boxes.append(Box(*place, 1.0, 0.46, text, DEVICE, 7.5))
         label = f"{nics} x {gigabytes(rate)}"
         sketch.wires.append(Wire(((0, 0), place), "nics", nics * rate, label))
@@ -48,14 +48,14 @@ def star(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram
     return sketch.diagram(
         title=f"{record.name}: {_star_finding(record, measures)}",
         caption=f"{counted(measures.nodes, 'node')}; raw rates in GB/s, each way",
-        kinds={"nics": f"{each}, {whole(record.nic.efficiency.value)} of it payload"},
+        kinds={"nics": f"{each}, {whole(record.nic.efficiency)} of it payload"},
     )
 
 
 def _star_finding(record: ClusterRecord, measures: Measures) -> str:
     if measures.nodes == 1:
         return "one node, no traffic to others"
-    rate = len(record.node.nics.devices.value) * record.nic.bandwidth.value
+    rate = len(record.node.nics.devices) * record.nic.bandwidth
     return f"{gigabytes(rate)} GB/s from each node to any other, independent of other traffic"
 
 
@@ -103,7 +103,7 @@ def _label(rate: float, usual: float, count: int) -> str:
 def _bundles(shape: LinkList) -> dict[tuple[str, str], float]:
     """Return the summed rate between each two ends; a node is one end for all its NICs."""
     sums: dict[tuple[str, str], float] = {}
-    for ends in shape.links.value:
+    for ends in shape.links:
         a, b, rate = _owner(ends[0]), _owner(ends[1]), ends[2]
         pair = (b, a) if (b, a) in sums else (a, b)
         sums[pair] = sums.get(pair, 0.0) + rate

@@ -52,7 +52,7 @@ def torus(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagra
     assert isinstance(cluster.fabric, TorusFabric)
     every = axes(cluster.fabric)
     across, up = _drawn(every)
-    rate = shape.link.bandwidth.value
+    rate = shape.link.bandwidth
     grid = Grid(across, up)
     sketch = Sketch(notes=_names(grid))
     grid.put_nodes(sketch)
@@ -161,7 +161,7 @@ def _table(grid: Grid, every: list[Axis], first: Point) -> list[Note]:
 
 def _node(record: ClusterRecord, every: list[Axis], rate: float) -> str:
     """Return the links of a node and its injection bandwidth."""
-    nics, nic = len(record.node.nics.devices.value), record.nic.bandwidth.value
+    nics, nic = len(record.node.nics.devices), record.nic.bandwidth
     links = sum(2 if axis.ring else min(axis.length - 1, 2) for axis in every)
     return (
         f"up to {links} links per node: {gigabytes(links * rate)} GB/s\n"

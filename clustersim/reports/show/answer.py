@@ -136,7 +136,7 @@ def machine_page(entry: "Entry", nodes: int | None = None) -> tuple[Page, "Mappi
     if not isinstance(record, ClusterRecord):
         assert isinstance(record, NodeRecord)
         return page(entry), {"node": layouts.node(record)}
-    size = record.size.value
+    size = record.size
     if nodes is not None and nodes > size:
         raise ScenarioError(f"--nodes {nodes}: {entry.name} has {size:,} nodes")
     cluster, measures = measure(record, nodes or size)

@@ -109,9 +109,7 @@ def _balance(record: AcceleratorRecord) -> Iterator[Derived]:
 
     Williams et al. 2009, doi:10.1145/1498765.1498785: peak rate over memory bandwidth.
     """
-    balance = {
-        name: peak.value / record.memory.bandwidth.value for name, peak in record.peak.items()
-    }
+    balance = {name: peak / record.memory.bandwidth for name, peak in record.peak.items()}
     text = ", ".join(f"{name} {value:,.0f}" for name, value in balance.items())
     yield Derived("balance_flops_per_byte", balance, "balance", f"{text} FLOP/B (peak over memory)")
 
@@ -144,7 +142,7 @@ def _counted(record: ModelRecord) -> Iterator[Derived]:
     yield _architecture(record)
     parts = model_parts(model)
     count = sum(parts.values())
-    error = count / record.parameters.value - 1
+    error = count / record.parameters - 1
     text = f"{_large(count)} from the shape ({error:+.1%} relative to the stated number)"
     yield Derived("parameters", count, "parameters", text)
     for name, part in parts.items():
@@ -171,7 +169,7 @@ def _architecture(record: ModelRecord) -> Derived:
 def _active(record: ModelRecord, active: float, table: float) -> Iterator[Derived]:
     """Yield active parameters with and without the embedding: sources count either way."""
     text = f"{_large(active)} per token, {_large(active - table)} without the embedding"
-    text += f" (stated: {_large(record.active.value)})" if record.active else ""
+    text += f" (stated: {_large(record.active)})" if record.active else ""
     yield Derived("active_parameters", active, "active", text)
     yield Derived("active_without_embedding", active - table, "", "")
 

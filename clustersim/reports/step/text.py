@@ -134,7 +134,7 @@ def _setting(result: "Result") -> list[Row]:
 def _slowest(result: "Result") -> str:
     """Return how much slower the slowest device multiplies than the mean one."""
     spread = result.scenario.cluster.node.accelerator.clock_spread
-    clock = 1.0 if spread is None else slowest_clock(spread.value, result.devices)
+    clock = 1.0 if spread is None else slowest_clock(spread, result.devices)
     return f", the slowest at {percent(clock)} of the mean rate of products" if clock < 1 else ""
 
 
@@ -312,7 +312,7 @@ def power_text(result: "Result") -> str:
     mean, peak = format_watts(energy.mean.total), format_watts(trace.peak)
     per_token = energy.joules / result.tokens_per_s / result.step_time
     cap = cluster.node.accelerator.power_cap
-    capped = "" if cap is None else f", capped at {format_watts(cap.value)}"
+    capped = "" if cap is None else f", capped at {format_watts(cap)}"
     clock = energy.machine.device.clock
     slower = f": products at {percent(clock)} of the clock" if clock < 1 else ""
     return (

@@ -34,18 +34,18 @@ def build_deployment(pools: tuple[Pool, ...], scenario: ServingScenario) -> Depl
 def replica_model(pool: Pool, scenario: ServingScenario) -> ReplicaModel:
     """Return a replica of a pool as requests see it."""
     costs, layout, facts = pool.costs, pool.layout, scenario.engine.scheduler
-    static = facts.batching.value == "static"
+    static = facts.batching == "static"
     rules = Scheduling(
         continuous=not static,
-        mixed=facts.mixed.value,
-        chunked=facts.chunked.value,
-        budget=inf if static else facts.tokens.value * layout.attention_data,
-        sequences=facts.sequences.value * layout.attention_data,
-        reserve=facts.reserved.value,
-        preemption=facts.preemption.value,
+        mixed=facts.mixed,
+        chunked=facts.chunked,
+        budget=inf if static else facts.tokens * layout.attention_data,
+        sequences=facts.sequences * layout.attention_data,
+        reserve=facts.reserved,
+        preemption=facts.preemption,
         swap=_swap(costs),
     )
-    block = facts.block.value
+    block = facts.block
     return ReplicaModel(
         seconds=costs.seconds,
         slowest=costs.slowest,

@@ -61,7 +61,7 @@ def build_pools(loaded: LoadedService, prompts: int) -> tuple[Pool, ...]:
     files: dict[str, ReplicaFile] = {"replica": plan}
     if plan.prefill is not None and plan.decode is not None:
         files = {"prefill": plan.prefill, "decode": plan.decode}
-    static = scenario.engine.scheduler.batching.value == "static"
+    static = scenario.engine.scheduler.batching == "static"
     most_tokens = prompts if static else None
     pools, first = [], 0
     for name, file in files.items():
@@ -113,16 +113,16 @@ def _drafting(
 def _check_devices(loaded: LoadedService, cluster: Cluster) -> None:
     """Check that the cluster has the devices of all replicas."""
     record, devices = loaded.scenario.cluster, loaded.scenario.devices
-    if record.nodes > record.size.value:
+    if record.nodes > record.size:
         raise PlanError(
             f"{loaded.where('cluster', 'nodes')}: {record.nodes} nodes, but '{record.name}' has"
-            f" {record.size.value}"
+            f" {record.size}"
         )
     if devices > cluster.devices:
         raise PlanError(
             f"{loaded.where('plan')}: the replicas need {devices:,} devices, but {record.nodes:,}"
             f" nodes of '{record.name}' have {cluster.devices:,}"
-            f" (cluster.nodes: {-(-devices // record.node.devices.value):,})"
+            f" (cluster.nodes: {-(-devices // record.node.devices):,})"
         )
 
 

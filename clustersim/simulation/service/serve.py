@@ -60,7 +60,7 @@ def serve(
     began = time.perf_counter()
     with garbage_collection_off():
         loaded = _loaded_from(scenario, settings)
-        load = load_of(loaded, loaded.scenario.engine.first.value)
+        load = load_of(loaded, loaded.scenario.engine.first)
         result = _served(loaded, load, build_pools(loaded, int(load.inputs.sum())))
         result = replace(result, curve=_load_curve(loaded, loads))
     return replace(result, wall=time.perf_counter() - began)
@@ -74,7 +74,7 @@ def check_service(loaded: LoadedService) -> None:
     ScenarioError, CatalogError, PlanError
         the error that a simulation would end with; memory is a verdict and no error.
     """
-    load = load_of(loaded, loaded.scenario.engine.first.value)
+    load = load_of(loaded, loaded.scenario.engine.first)
     build_pools(loaded, int(load.inputs.sum()))
     _check_positions(loaded, int((load.inputs + load.outputs).max()))
 

@@ -136,7 +136,7 @@ def _combined(loaded: Loaded, singles: Sequence["_Trial"], tools: Tools) -> list
 
 def changes(given: Scenario) -> Iterator[Values]:
     """Yield the changes that could help, the cheapest first."""
-    plan, batch, offered = given.plan, given.batch, given.framework.zero.value
+    plan, batch, offered = given.plan, given.batch, given.framework.zero
     if plan.tensor > 1 and not plan.sequence_parallel:
         yield {"plan.sequence_parallel": True}
     yield from ({"plan.zero": zero} for zero in offered if zero > plan.zero and plan.data > 1)

@@ -44,7 +44,7 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
         when a file of steps or a file of cables is wrong.
     """
     given, plan, schedule = loaded.scenario, loaded.scenario.plan, schedule_of(loaded)
-    multiple = given.framework.vocab_multiple.value
+    multiple = given.framework.vocab_multiple
     model = build_model(given.model, given.batch.sequence, multiple, plan.tensor)
     layout = layout_of(given, schedule, model)
     check_layout(loaded, schedule, layout, model)
@@ -62,7 +62,7 @@ def cluster_of(loaded: Loaded, draw: Draw = DRAWN) -> Cluster:
     The layouts of a study that differ in nothing of it share it, and what is kept about it.
     """
     given = loaded.scenario
-    passes = None if given.framework.passes is None else given.framework.passes.value
+    passes = given.framework.passes
     faults = faults_of(loaded, draw)
     if faults:
         return build_cluster(given.cluster, given.cluster.nodes, passes, faults, queued=True)
@@ -156,7 +156,7 @@ def _finetune(given: Scenario) -> Finetune | None:
         wish.bits,
         wish.quantiser,
         wish.dropout,
-        merged is not None and merged.value,
+        bool(merged),
     )
 
 
@@ -168,8 +168,8 @@ def _routing(given: Scenario, model: Transformer, placement: Placement) -> Routi
     shape, sent, facts = model.experts, None, given.framework.experts
     if shape is None:
         return BALANCED
-    if facts is not None and facts.once_per_node.value:
-        devices = given.cluster.node.devices.value
+    if facts is not None and facts.once_per_node:
+        devices = given.cluster.node.devices
         nodes = [{*group} for group in (placement.expert_groups()[0] // devices).tolist()]
         among = max(map(len, nodes))
         sent = nodes_of_token(shape, among if among > 1 else placement.plan.expert)

@@ -52,10 +52,10 @@ def scenario_problems(loaded: Loaded, model: Transformer) -> list[str]:
 def _sizes(loaded: Loaded, layout: Plan) -> Iterator[str]:
     """Check the number of nodes, and of blocks to be replayed."""
     given = loaded.scenario
-    if given.cluster.nodes > given.cluster.size.value:
+    if given.cluster.nodes > given.cluster.size:
         yield (
             f"{loaded.where('cluster', 'nodes')}: {given.cluster.nodes} nodes, but"
-            f" '{given.cluster.name}' has {given.cluster.size.value}"
+            f" '{given.cluster.name}' has {given.cluster.size}"
         )
     blocks = 2 * layout.microbatches * layout.pipeline * layout.chunks
     replicas = 1 if given.fold else layout.data * layout.context
@@ -106,7 +106,7 @@ def _finetune(loaded: Loaded) -> Iterator[str]:
 
 def _schedule(loaded: Loaded, layout: Plan, schedule: Schedule) -> Iterator[str]:
     """Check that the framework offers the schedule, and that it can have this shape."""
-    here, offered = loaded.where("plan", "schedule"), loaded.scenario.framework.schedules.value
+    here, offered = loaded.where("plan", "schedule"), loaded.scenario.framework.schedules
     if schedule.name in SCHEDULES and schedule.name not in offered:
         yield (
             f"{here}: '{schedule.name}' is not offered by the framework (it offers"

@@ -115,7 +115,7 @@ def _devices(
     if disturbance.devices is not None:
         return frozenset(disturbance.devices)
     if disturbance.nodes is not None:
-        size = loaded.scenario.cluster.node.devices.value
+        size = loaded.scenario.cluster.node.devices
         nodes = (range(node * size, (node + 1) * size) for node in disturbance.nodes)
         return frozenset(device for node in nodes for device in node)
     if disturbance.stages is not None:

@@ -100,7 +100,7 @@ def rank_states(job: Job) -> list[RankStates]:
     recipe, plan, states = memory_recipe(job), job.plan, []
     stated = job.framework.state[job.precision].saved
     saved = recipe.weights + recipe.master + recipe.optimiser
-    saved = saved if stated is None else stated.value
+    saved = saved if stated is None else stated
     weight = min(recipe.weights, saved)
     ranks = plan.cell * plan.data
     for stage in range(plan.pipeline):
@@ -185,12 +185,12 @@ class _Saving:
                 f" '{self._given.cluster.name}' does not state (cluster.storage.local)"
             )
         per_node = self._of_fullest_node()
-        if local.capacity is not None and per_node > local.capacity.value:
+        if local.capacity is not None and per_node > local.capacity:
             raise PlanError(
                 f"{self._where('mode')}: a node saves {per_node / 1e9:,.0f} GB, more than the"
-                f" {local.capacity.value / 1e9:,.0f} GB of its drives (cluster.storage.local)"
+                f" {local.capacity / 1e9:,.0f} GB of its drives (cluster.storage.local)"
             )
-        block = max(per_node / local.write.value, self._copied())
+        block = max(per_node / local.write, self._copied())
         seconds, limit = self._written()
         rate = self._node_rate(seconds) if self._on_fabric() else 0.0
         return CheckpointTimes(
@@ -225,14 +225,14 @@ class _Saving:
         return self._storage
 
     def _on_fabric(self) -> bool:
-        return self._system().network.value == "fabric"
+        return self._system().network == "fabric"
 
     def _client(self, *, reads: bool) -> float:
         """Return the rate of a node with the storage [B/s]."""
         storage = self._system()
         rates = [nic_rate(self._given)] if self._on_fabric() else []
         if storage.client is not None:
-            rates.append((storage.client.read if reads else storage.client.write).value)
+            rates.append(storage.client.read if reads else storage.client.write)
         return min(rates, default=inf)
 
     def _copied(self) -> float:
@@ -297,7 +297,7 @@ def share_for_steps(drain: float, nics: float) -> float:
 def nic_rate(given: Scenario) -> float:
     """Return the payload rate of all NICs of a node, in one direction [B/s]."""
     nic, nics = given.cluster.nic, given.cluster.node.nics
-    return len(nics.devices.value) * nic.bandwidth.value * nic.efficiency.value
+    return len(nics.devices) * nic.bandwidth * nic.efficiency
 
 
 def with_steps(times: CheckpointTimes, nics: float, busy: float, slower: float) -> CheckpointTimes:

@@ -53,8 +53,8 @@ def _causes(
     """Yield a cause, and its share that hangs the job."""
     rate = record.rate(name) * parts
     whole = restart_seconds(training.restart, times.load)
-    seconds = whole if facts.recovery is None else facts.recovery.value
-    replaces = facts.replaces is not None and facts.replaces.value
+    seconds = whole if facts.recovery is None else facts.recovery
+    replaces = bool(facts.replaces)
     usable = times.durable if replaces else times.on_nodes
     hangs = training.hangs
     share = 0.0 if hangs is None else hangs.share
@@ -62,7 +62,7 @@ def _causes(
         name=name,
         rate=rate * (1 - share),
         restart=seconds,
-        shape=1.0 if facts.shape is None else facts.shape.value,
+        shape=1.0 if facts.shape is None else facts.shape,
         replaces=replaces,
         lag=max(0.0, usable - times.block),
         by_step=training.recovery == "replica" and facts.per != "job",
@@ -87,8 +87,8 @@ def _parts(given: Scenario, per: str) -> int:
     counts = {
         "job": 1,
         "node": nodes,
-        "device": nodes * node.devices.value,
-        "link": nodes * len(node.nics.devices.value),
+        "device": nodes * node.devices,
+        "link": nodes * len(node.nics.devices),
     }
     return counts[per]
 

@@ -152,7 +152,7 @@ def _checkpoint(loaded: Loaded, training: Training, stages: Sequence[RunStage]) 
 
 
 def _bandwidth(given: Any) -> float:
-    return float(given.cluster.nic.bandwidth.value)
+    return float(given.cluster.nic.bandwidth)
 
 
 # --- the run --------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def _check(devices: Sequence[int], operation: str, option: str, operations: Sequ
 
 def _nodes(record: ClusterUse, last: int, option: str) -> int:
     """Return the nodes that are built: up to the `last` device, or the job of a torus."""
-    size, fabric = record.node.devices.value, record.fabric
+    size, fabric = record.node.devices, record.fabric
     nodes = prod(fabric.job) if isinstance(fabric, Torus) and fabric.job else record.nodes
     if last >= nodes * size:
         raise ScenarioError(

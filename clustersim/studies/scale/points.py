@@ -96,7 +96,7 @@ class ScaledScenario:
     def _layout(self, devices: int) -> tuple[str, ...]:
         """Return the changes that lay the scenario out on a number of devices."""
         scenario, growth = self.base.scenario, devices / self.base.scenario.devices
-        node = scenario.cluster.node.devices.value
+        node = scenario.cluster.node.devices
         nodes = -(-devices // node)
         if isinstance(self.base, LoadedService):
             nodes = max(nodes, scenario.cluster.nodes)
@@ -121,7 +121,7 @@ class ScaledScenario:
     def _obstacle(self, devices: int) -> str | None:
         """Return the reason why the scenario has no layout on a number of devices."""
         base = self.base
-        own, node = base.scenario.devices, base.scenario.cluster.node.devices.value
+        own, node = base.scenario.devices, base.scenario.cluster.node.devices
         service = isinstance(base, LoadedService)
         if devices % node and not service:
             return f"a node has {node} devices{_nearest(devices, node)}"

@@ -241,7 +241,7 @@ def device_changes(base: Loaded, devices: int | None) -> tuple[Change, ...]:
     if devices is None:
         return ()
     cluster = base.scenario.cluster
-    size, most = cluster.node.devices.value, cluster.size.value
+    size, most = cluster.node.devices, cluster.size
     if devices < 1 or devices % size:
         below = devices // size * size
         near = [number for number in (below, below + size) if 0 < number <= most * size]

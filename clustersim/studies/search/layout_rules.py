@@ -39,7 +39,7 @@ class LayoutRules:
 
     def __init__(self, jobs: LayoutJobs, intervals: Sequence[int] = ()) -> None:
         self._jobs, self._given, self._intervals = jobs, jobs.given, intervals
-        offered = self._given.framework.zero.value
+        offered = self._given.framework.zero
         self._zero = 0 if 0 in offered else min(offered)
         self._layers: dict[tuple[int, Any], tuple[int, ...]] = {}
 
@@ -115,7 +115,7 @@ class LayoutRules:
     @property
     def _simplest(self) -> str:
         """The first schedule of the framework that one stage can run."""
-        offered = self._given.framework.schedules.value
+        offered = self._given.framework.schedules
         single = (name for name in offered if self._jobs.schedule(name).chunks[0] == 1)
         return next(single, offered[0])
 

@@ -130,14 +130,14 @@ class Choices:
     def methods(self) -> tuple[str, ...]:
         """Methods of context-parallel attention."""
         offered, own = self._given.framework.context, self._given.plan.context_method
-        return (own,) if offered is None else self._of("plan.context_method", own, offered.value)
+        return (own,) if offered is None else self._of("plan.context_method", own, offered)
 
     @cached_property
     def experts(self) -> list[tuple[int, int]]:
         """Degrees by which experts, and each expert, are shared."""
         plan, shape = self._given.plan, self._given.model.experts
         count = divisors(int(shape.count)) if shape else [1]
-        devices = self._given.cluster.node.devices.value
+        devices = self._given.cluster.node.devices
         each = divisors(devices) if shape else [1]
         return [
             *product(
@@ -166,7 +166,7 @@ class Choices:
     @cached_property
     def shardings(self) -> list[Sharding]:
         """ZeRO stages, and numbers of ranks over which they shard."""
-        plan, offered = self._given.plan, self._given.framework.zero.value
+        plan, offered = self._given.plan, self._given.framework.zero
         zeros = self._of("plan.zero", plan.zero, offered)
         ranks = (0, *divisors(self._given.devices)[1:]) if 3 in zeros else (0,)
         return [
@@ -185,7 +185,7 @@ class Choices:
     def shapes(self) -> list[Shape]:
         """Schedules with their chunks, rules by which layers are divided, and recomputations."""
         plan = self._given.plan
-        schedules = self._of("plan.schedule", plan.schedule, self._given.framework.schedules.value)
+        schedules = self._of("plan.schedule", plan.schedule, self._given.framework.schedules)
         rules: list[str | tuple[int, ...]] = [*LAYER_RULES[:3]]
         own = plan.layers if isinstance(plan.layers, str) else tuple(plan.layers)
         layers = self._of("plan.layers", own, [*rules, own])

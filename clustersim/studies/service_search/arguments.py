@@ -68,12 +68,12 @@ def request_of(
     most = plain.scenario.devices if devices is None else devices
     if most < 1:
         raise ScenarioError(f"--devices {most}: must be at least 1")
-    node = plain.scenario.cluster.node.devices.value
+    node = plain.scenario.cluster.node.devices
     nodes = max(plain.scenario.cluster.nodes, -(-most // node))
     sized = [*others, *changes_of({"cluster.nodes": nodes})]
     points = tuple(tuple(combination) for combination in product(*axes))
     bases = tuple(load_service(scenario, [*sized, *point]) for point in points)
-    size = plain.scenario.cluster.size.value
+    size = plain.scenario.cluster.size
     if nodes > size:
         raise ScenarioError(
             f"--devices {most}: {nodes:,} nodes of '{plain.scenario.cluster.name}', which has"

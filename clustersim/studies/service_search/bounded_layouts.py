@@ -94,7 +94,7 @@ class _Replicas:
 
     def __init__(self, base: LoadedService) -> None:
         self._base = base
-        self.before = base.scenario.engine.first.value
+        self.before = base.scenario.engine.first
         load = load_of(base, self.before)
         self._prompts = int(load.inputs.sum())
         self.load: LoadAmounts = amounts_of(load)

@@ -159,7 +159,7 @@ def _zero(framework: str) -> tuple[int, ...]:
     """Return the ZeRO stages that are searched: up to 1, else the highest that is offered."""
     record = entry("framework", framework).record
     assert isinstance(record, FrameworkRecord)
-    offered = record.zero.value
+    offered = record.zero
     return tuple(stage for stage in (1, 0) if stage in offered) or (max(offered),)
 
 

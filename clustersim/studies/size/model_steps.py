@@ -21,7 +21,7 @@ class ModelSteps:
     @property
     def parameters(self) -> float:
         """Parameters of the model [count]."""
-        return self.trained.result.scenario.model.parameters.value
+        return self.trained.result.scenario.model.parameters
 
     @property
     def flops(self) -> float:

@@ -81,7 +81,7 @@ def size(
     request = Sizing(find_law(law), conditions, _checked_days(days), began)
     _check(nodes, tokens, batch_tokens)
     machine = Machine(cluster, nodes or 1, 1, framework, precision, batch_tokens, of_steps)
-    machine = replace(machine, per_node=machine.record(nodes or 1).node.devices.value)
+    machine = replace(machine, per_node=machine.record(nodes or 1).node.devices)
     if model is None and tokens is None:
         if nodes is None or days is None:
             raise ScenarioError("--nodes and --days: both are needed (or --model and --tokens)")
@@ -163,7 +163,7 @@ def _distance(steps: ModelSteps, law: Law) -> float:
 def _first_guess(machine: Machine, law: Law, days: float) -> float:
     """Return the optimum of a budget at 40 % of the peak rate [count]."""
     record = machine.record(machine.nodes).node.accelerator
-    peak = max(fact.value for name, fact in record.peak.items() if name == machine.precision)
+    peak = max(fact for name, fact in record.peak.items() if name == machine.precision)
     return law.optimum(0.4 * peak * machine.devices * days * DAY).parameters
 
 

@@ -106,15 +106,15 @@ def build_fabric(record: ClusterRecord, nodes: int) -> Fabric:
 
     Bandwidths are of payload: the efficiency of the NIC applies to all cables.
     """
-    nics = len(record.node.nics.devices.value)
-    efficiency = record.nic.efficiency.value
-    nic = Hop("", record.nic.bandwidth.value * efficiency, record.nic.latency.value, "nic")
+    nics = len(record.node.nics.devices)
+    efficiency = record.nic.efficiency
+    nic = Hop("", record.nic.bandwidth * efficiency, record.nic.latency, "nic")
     shape = record.fabric
     if isinstance(shape, SingleSwitch):
         return SwitchFabric(nic, nics)
     if isinstance(shape, LinkList):
         return build_explicit(shape, nic, efficiency, nics, nodes)
-    cable = Hop("", shape.link.bandwidth.value * efficiency, shape.link.latency.value)
+    cable = Hop("", shape.link.bandwidth * efficiency, shape.link.latency)
     if isinstance(shape, Torus):
         return build_torus(shape, nic, cable, nics, nodes)
     if isinstance(shape, FatTree):
@@ -127,14 +127,14 @@ def _fat_tree(shape: FatTree, nic: Hop, cable: Hop, nics: int) -> FatTreeFabric:
         nic=nic,
         cable=cable,
         nics=nics,
-        rail_optimised=shape.rail_optimised.value,
-        nodes_per_leaf=shape.nodes_per_leaf.value,
-        leaf_uplinks=shape.leaf_uplinks.value,
-        leaves_per_pod=shape.leaves_per_pod.value,
-        pod_uplinks=shape.pod_uplinks.value,
-        hashed=shape.routing.value == "hashed",
+        rail_optimised=shape.rail_optimised,
+        nodes_per_leaf=shape.nodes_per_leaf,
+        leaf_uplinks=shape.leaf_uplinks,
+        leaves_per_pod=shape.leaves_per_pod,
+        pod_uplinks=shape.pod_uplinks,
+        hashed=shape.routing == "hashed",
         seed=shape.seed,
-        reduces=shape.reduces is not None and shape.reduces.value,
+        reduces=bool(shape.reduces),
     )
 
 
@@ -143,11 +143,11 @@ def _dragonfly(shape: Dragonfly, nic: Hop, cable: Hop, nics: int) -> DragonflyFa
         nic=nic,
         cable=cable,
         nics=nics,
-        groups=shape.groups.value,
-        switches=shape.switches_per_group.value,
-        nodes_per_switch=shape.nodes_per_switch.value,
-        pair_links=shape.links_per_group_pair.value,
-        routing=shape.routing.value,
-        detour=0.0 if shape.detour is None else shape.detour.value,
+        groups=shape.groups,
+        switches=shape.switches_per_group,
+        nodes_per_switch=shape.nodes_per_switch,
+        pair_links=shape.links_per_group_pair,
+        routing=shape.routing,
+        detour=0.0 if shape.detour is None else shape.detour,
         seed=shape.seed,
     )

@@ -194,13 +194,13 @@ def build_explicit(
     """
     ports: dict[str, Port] = {}
     cables: Cables = {}
-    for number, (a, b, bandwidth) in enumerate(shape.links.value):
+    for number, (a, b, bandwidth) in enumerate(shape.links):
         _check_ends(number, a, b, nics)
         wide = bandwidth * efficiency
         if _is_nic(a) or _is_nic(b):
             _plug(number, _ports(a, b, nic._replace(bandwidth=min(wide, nic.bandwidth))), ports)
         else:
-            cable = Hop("", wide, shape.latency.value, "cable")
+            cable = Hop("", wide, shape.latency, "cable")
             _lay(cable, a, b, cables)
             _lay(cable, b, a, cables)
     names_by_node = [[f"n{node}.nic{i}" for i in range(nics)] for node in range(nodes)]

@@ -235,14 +235,14 @@ def build_torus(shape: Torus, nic: Hop, cable: Hop, nics: int, nodes: int) -> To
     PlanError
         when the requested block has another number of nodes.
     """
-    whole = tuple(shape.shape.value)
+    whole = tuple(shape.shape)
     lengths = whole if shape.job is None else tuple(shape.job)
     _check_block(shape, lengths, nodes)
     wraps = tuple(
         length > 2 and ring > 0 and length % ring == 0
-        for length, ring in zip(lengths, shape.ring.value, strict=True)
+        for length, ring in zip(lengths, shape.ring, strict=True)
     )
-    pairs = shape.joined.value if shape.virtual and shape.joined is not None else []
+    pairs = shape.joined if shape.virtual and shape.joined is not None else []
     virtual = tuple(
         VirtualAxis((a, b), circuit((lengths[a], lengths[b]), (wraps[a], wraps[b])))
         for a, b in pairs

@@ -32,7 +32,7 @@ class LayoutJobs:
         """Return the model, its vocabulary padded for some tensor ranks."""
         if tensor not in self._models:
             given = self.given
-            multiple = given.framework.vocab_multiple.value
+            multiple = given.framework.vocab_multiple
             self._models[tensor] = build_model(given.model, given.batch.sequence, multiple, tensor)
         return self._models[tensor]
 
