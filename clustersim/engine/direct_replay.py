@@ -21,17 +21,17 @@ from math import inf
 
 import numpy as np
 
-from clustersim.engine.network.contention_check import (
+from clustersim.engine.clock import time_grid
+from clustersim.engine.network.checks import (
     TransferSeries,
     check_delivered,
     overloaded_links,
 )
 from clustersim.engine.network.transfer import Transfer
-from clustersim.engine.rank import Action, Columns, Rank
-from clustersim.engine.state import NO_TIME, ReplayState
-from clustersim.engine.time_grid import time_grid
+from clustersim.engine.rank import NO_TIME, Action, Rank, ReplayState
 from clustersim.program.program import Actor, Program
 from clustersim.program.schedules.steps import Numbers
+from clustersim.timeline import Floats
 
 WINDOW = 65536
 """Steps that a rank takes at once from the arrays of its order."""
@@ -195,27 +195,27 @@ class DirectRank(Rank):
                 continue
             end = self._end_of_window(at)
             codes, inputs = self.codes[at:end].tolist(), (self.inputs[at:end] + base).tolist()
-            for place, (code, address) in enumerate(zip(codes, inputs, strict=True), first + at):
+            for index, (code, address) in enumerate(zip(codes, inputs, strict=True), first + at):
                 (source, seconds, _, _, stage, shift, traffic, _, transfer_seconds, direction,
                  leads, follows, _) = actions[code]  # fmt: skip
                 begin = now
                 if leads:
-                    while (begin := self._begin_of_pair(place - first, now)) != begin:
-                        self.at, self.now = place - first, now
+                    while (begin := self._begin_of_pair(index - first, now)) != begin:
+                        self.at, self.now = index - first, now
                         yield
                 elif not (source or follows):
                     while (arrival := arrived[address]) != arrival:
-                        self.at, self.now, self.awaited = place - first, now, address
+                        self.at, self.now, self.awaited = index - first, now, address
                         yield
                     begin = arrival if arrival > now else now
-                begun[place] = begin
+                begun[index] = begin
                 if extra is not None:
-                    seconds += extra[place - first]
+                    seconds += extra[index - first]
                 now = begin + seconds
                 if leads:
                     continue
                 if follows:
-                    now = self._send_results_of_pair(place - first, now)
+                    now = self._send_results_of_pair(index - first, now)
                 elif traffic is not None:
                     departs = now if blocking else max(now, channel[direction])
                     arrives = departs + transfer_seconds
@@ -232,8 +232,8 @@ class DirectRank(Rank):
                 elif stage >= 0:
                     departed[address + shift] = arrived[address + shift] = now
                 elif code in self.through:
-                    self.at, self.now = place - first + 1, now
-                    self._schedule_reduction(place - first)  # it may share links with the send
+                    self.at, self.now = index - first + 1, now
+                    self._schedule_reduction(index - first)  # it may share links with the send
                     self._send_through_network(code, address, now)
                     while self.sending:
                         yield
@@ -341,7 +341,7 @@ class DirectRank(Rank):
 
     # --- the record ------------------------------------------------------------------------------
 
-    def columns(self) -> Columns:
+    def columns(self) -> dict[str, Floats]:
         """Return the columns of the record, from the starts of steps and the transfers."""
         codes, every = self.codes, [*self.actions]
         for code, action in self.through.items():
@@ -361,7 +361,7 @@ class DirectRank(Rank):
                 if every[code].traffic is not None:
                     steps, targets = self._targets(code, every[code])
                     free[steps + 1 + every[code].leads] = arrived[targets]
-        return Columns(free, sent, start, end)
+        return {"free": free, "sent": sent, "start": start, "end": end}
 
     def _targets(self, code: int, action: Action) -> tuple[Numbers, Numbers]:
         """Return the steps of a code, and the addresses of their results."""

@@ -2,25 +2,33 @@
 
 1. A rank takes its next step and waits for the step's input.
 2. It computes: the block's kernels and collectives, one after another.
+   Where its collectives share links, it runs unit by unit: gathers ahead, reductions behind.
 3. It sends the result to the next stage; where sends block, it waits until that is delivered.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from math import isnan
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from simpy.events import NORMAL, Event
 
-from clustersim.engine.block_units import run_units, shares_links
+from clustersim.engine.clock import CONTINUOUS, TimeGrid
 from clustersim.engine.network.transfer import Transfer
-from clustersim.engine.rank import Action, Columns, Rank
-from clustersim.engine.state import NO_TIME, ReplayState
-from clustersim.engine.time_grid import CONTINUOUS, TimeGrid
-from clustersim.program.blocks.units import stretched_segments
+from clustersim.engine.rank import NO_TIME, Action, Rank, ReplayState
+from clustersim.program.blocks.units import (
+    Channel,
+    Move,
+    OnStage,
+    Shared,
+    Units,
+    stretched_segments,
+    stretched_units,
+)
 from clustersim.program.program import Actor, Program
+from clustersim.timeline import Floats
 from clustersim.traffic import Traffic
 
 
@@ -87,9 +95,9 @@ class EventRank(Rank):
         self._unsent: list[int] = []
         self._queues: dict[int, deque[tuple[Traffic, EventRank, int]]] = {}
 
-    def columns(self) -> Columns:
+    def columns(self) -> dict[str, Floats]:
         """Return the columns of the record of this rank class."""
-        return Columns(*(np.array(c) for c in (self.free, self.sent, self.start, self.end)))
+        return {name: np.array(getattr(self, name)) for name in ("free", "sent", "start", "end")}
 
     def peer(self, stage: int) -> "EventRank":
         """Return the rank class of the same replicas and tensor rank on another stage."""
@@ -244,3 +252,106 @@ class EventRank(Rank):
             else:
                 yield self.env.after(segment)
         self._computed(None)
+
+
+# --- blocks unit by unit --------------------------------------------------------------------------
+# The order is that of `program.blocks.units`: the device computes one unit after another, each
+# channel carries one move after another in the order of the requests.  Collectives that share links
+# are in the network, so that all of them progress at the rates that max-min fairness gives them.
+
+
+class Turn(NamedTuple):
+    """A position in the queue of a channel: the end of the move before, and that of this one.
+
+    `request` : of a move that is requested late
+    """
+
+    after: Event | None
+    done: Event
+    request: Event | None = None
+
+
+def shares_links(rank: Rank, block: Units) -> bool:
+    """Return whether the current block of a rank class shares links with other traffic."""
+    return block.always or (bool(rank.completing) and rank.at >= min(rank.completing))
+
+
+def run_units(rank: Rank, block: Units, done: Callable[[], None]) -> Generator[Event, Any, None]:
+    """Run the current block of a rank class; call `done` at its end."""
+    env, step = rank.env, rank.at
+    if more := rank.additional(step):
+        block = stretched_units(block, more)
+    queues: dict[Channel, Event] = {}
+    fetched: list[Event] = []
+    pushed: list[Event] = []
+    for number, unit in enumerate(block.units):
+        for ahead in range(len(fetched), min(number + 1 + block.ahead, len(block.units))):
+            begun = fetched[number] if fetched[number:] else None
+            name, moves = (step, ahead, "fetch"), block.units[ahead].fetch
+            fetched.append(_carry(rank, name, moves, queues, begun, unit.compute))
+        yield fetched[number]
+        for index, segment in enumerate(unit.segments or (unit.compute,)):
+            if isinstance(segment, Traffic | OnStage):
+                yield from _collective(rank, (step, number, index), segment)
+            else:
+                yield env.after(segment)
+        pushed.append(_carry(rank, (step, number, "push"), unit.push, queues))
+        if not block.ahead:
+            yield pushed[number]
+    yield from pushed
+    yield env.after(block.rest)
+    done()
+
+
+def _carry(
+    rank: Rank,
+    name: tuple[Any, ...],
+    moves: Sequence[Move],
+    queues: dict[Channel, Event],
+    begun: Event | None = None,
+    compute: float = 0.0,
+) -> Event:
+    """Carry moves one after another, each when its channel is free; return the end of the last.
+
+    Parameters
+    ----------
+    begun, compute : start and time [s] of the unit that runs when late moves are requested
+    """
+    turns = []
+    for move in moves:
+        request = None
+        if begun is not None and move.late is not None:
+            request = rank.env.process(_request(rank, begun, compute - move.late))
+        turns.append(Turn(queues.get(move.channel), Event(rank.env), request))
+        queues[move.channel] = turns[-1].done
+    return rank.env.process(_moves(rank, name, moves, turns))
+
+
+def _request(rank: Rank, begun: Event, seconds: float) -> Generator[Event, Any, None]:
+    """End some time after the start of a unit."""
+    yield begun
+    yield rank.env.after(max(0.0, seconds))
+
+
+def _moves(
+    rank: Rank, name: tuple[Any, ...], moves: Sequence[Move], turns: Sequence[Turn]
+) -> Generator[Event, Any, None]:
+    for index, (move, turn) in enumerate(zip(moves, turns, strict=True)):
+        if turn.request is not None:
+            yield turn.request
+        if turn.after is not None:
+            yield turn.after
+        if move.shared is None:
+            yield rank.env.after(move.seconds)
+        else:
+            yield from _collective(rank, (*name, index), move.shared)
+        turn.done.succeed()
+
+
+def _collective(rank: Rank, name: tuple[Any, ...], moved: Shared) -> Generator[Event, Any, None]:
+    """Take part in a collective inside a block, of a cell or of all replicas of a stage."""
+    replica, stage, _ = rank.actor.position
+    if isinstance(moved, OnStage):
+        yield from rank.collective((stage, *name), moved.traffic, rank.state.ranks_of_stage)
+    else:
+        yield from rank.collective((replica, stage, *name), moved, rank.state.program.tensor_ranks)

@@ -98,12 +98,12 @@ class PeriodLines:
         row = np.arange(len(ranks))[:, None]
         self.code = table.of_steps(row, codes)
         first = np.array([rank.first for rank in ranks])
-        self.places = (first + at)[:, None] + np.arange(-3 * steps - 1, 0)
+        self.positions = (first + at)[:, None] + np.arange(-3 * steps - 1, 0)
         self.targets = self.inputs + self.code.shift
         self.last, self.before, self.early = (
             slice(1 + period * steps, 1 + (period + 1) * steps) for period in (2, 1, 0)
         )
-        self.begin = self._begun[self.places]
+        self.begin = self._begun[self.positions]
         self.arrived = np.where(self.code.sends, self._arrived[self.targets * self.code.sends], 0.0)
 
     # --- are they lines? -------------------------------------------------------------------------
@@ -160,22 +160,22 @@ class PeriodLines:
         return channel[:, :-1]
 
     def _while_largest(
-        self, largest: Floats, operands: Sequence[Floats], chosen: Bools | slice
+        self, largest: Floats, operands: Sequence[Floats], selected: Bools | slice
     ) -> float:
         """Return for how many periods an instant stays the largest of its operands."""
         value = largest[:, self.last]
         slope = value - largest[:, self.before]
         followed, periods = np.zeros(value.shape, bool), np.full(value.shape, inf)
         for operand in operands:
-            its_value, earlier = operand[:, self.last], operand[:, self.before]
-            its_slope = np.subtract(its_value, earlier, np.zeros(value.shape), where=earlier > -inf)
-            followed |= (its_value == value) & (its_slope == slope)
-            gains = its_slope > slope
-            crossing = np.divide(value - its_value, its_slope - slope, where=gains, out=periods + 0)
+            other, earlier = operand[:, self.last], operand[:, self.before]
+            other_slope = np.subtract(other, earlier, np.zeros(value.shape), where=earlier > -inf)
+            followed |= (other == value) & (other_slope == slope)
+            gains = other_slope > slope
+            crossing = np.divide(value - other, other_slope - slope, where=gains, out=periods + 0)
             periods = np.where(gains, np.minimum(periods, np.floor(crossing)), periods)
-        if not followed[chosen].all():
+        if not followed[selected].all():
             return 0
-        return float(periods[chosen].min(initial=inf))
+        return float(periods[selected].min(initial=inf))
 
     def known_inputs(self, most: int, slope: float | None = None) -> int:
         """Return for how many periods inputs that have arrived already are on their lines.
@@ -216,7 +216,7 @@ class PeriodLines:
 
     def extend(self, periods: int, slope: float | None = None) -> None:
         """Fill in the instants of some more periods; `slope` as in `known_inputs`."""
-        _extend(self._begun, self.places[:, self.last].ravel(), self.steps, periods, slope)
+        _extend(self._begun, self.positions[:, self.last].ravel(), self.steps, periods, slope)
         target = self.targets[:, self.last][self.code.sends[:, self.last]]
         # A transfer in flight arrives after the periods that are skipped.
         while (in_flight := np.isnan(self._arrived[target])).any():

@@ -1,7 +1,7 @@
-"""A rank class: the actions of its steps, its record, and what follows its last step.
+"""A rank class: the actions of its steps, its record, and the tail after its last step.
 
 Two subclasses execute the steps: `direct_replay.DirectRank`, without an event for each of them, and
-`event_replay.EventRank`, event by event.  What follows the last step is the same for both:
+`event_replay.EventRank`, event by event.  The tail is the same for both:
 gradients are reduced over the replicas, the tied embedding over the first and the last stage, the
 gradient norm over all ranks of a replica; then the optimiser runs.
 """
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from simpy.events import Event
 
-from clustersim.engine.network.contention_check import TransferSeries
+from clustersim.engine.clock import Clock, TimeGrid
+from clustersim.engine.network.checks import TransferSeries
+from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import Transfer
-from clustersim.engine.state import NO_TIME, Rendezvous, ReplayState
-from clustersim.engine.time_grid import TimeGrid
 from clustersim.program.blocks.units import Units
-from clustersim.program.program import Actor, Program
+from clustersim.program.program import Actor, Position, Program
 from clustersim.program.schedules.steps import Code, completing
 from clustersim.timeline import (
     EMBEDDING,
@@ -35,8 +35,70 @@ from clustersim.timeline import (
 )
 from clustersim.traffic import Traffic
 
+NO_TIME = float("nan")
+
 Process = Generator[Event, Any, float]
 """A SimPy process that returns the instant at which its work began [s]."""
+
+
+class Rendezvous:
+    """A collective that begins when the last of its rank classes is ready.
+
+    Attributes
+    ----------
+    missing : rank classes that are not ready yet [count]
+    begun : when it began [s]
+    done : event of its end
+    """
+
+    def __init__(self, env: Clock, size: int) -> None:
+        self.missing = size
+        self.begun = NO_TIME
+        self.done = Event(env)
+
+    def arrive(self) -> bool:
+        """Count one more rank class that is ready; return whether it was the last."""
+        self.missing -= 1
+        return self.missing == 0
+
+
+class ReplayState:
+    """State that all rank classes share.
+
+    Attributes
+    ----------
+    grid : of all instants of blocks and transfers
+    collectives : collectives of several rank classes, in the order of their ends
+    collectives_on_links : the transfers of those that crossed links, for the contention check
+    """
+
+    def __init__(self, program: Program, grid: TimeGrid) -> None:
+        self.program = program
+        self.grid = grid
+        self.env = Clock(self.grid)
+        self.network = Network(self.env, program.capacities, grid=self.grid)
+        self._rendezvous: dict[tuple[Any, ...], Rendezvous] = {}
+        self.collectives: list[CollectiveSpan] = []
+        self.collectives_on_links: list[TransferSeries] = []
+
+    def number(self, position: Position) -> int:
+        """Return the index of a rank class in the program's order."""
+        stages, tensor_ranks = self.program.stages, self.program.tensor_ranks
+        return (position.replica * stages + position.stage) * tensor_ranks + position.tensor_rank
+
+    def rendezvous(self, *name: Any, size: int) -> Rendezvous:
+        """Return the rendezvous of a name, in which `size` rank classes take part."""
+        if name not in self._rendezvous:
+            self._rendezvous[name] = Rendezvous(self.env, size)
+        return self._rendezvous[name]
+
+    @property
+    def ranks_of_stage(self) -> int:
+        """Rank classes of one stage."""
+        return self.program.classes * self.program.tensor_ranks
+
+
+# --- rank classes ---------------------------------------------------------------------------------
 
 
 class Action(NamedTuple):
@@ -70,15 +132,6 @@ class Action(NamedTuple):
     leads: bool
     follows: bool
     units: Units | None
-
-
-class Columns(NamedTuple):
-    """The columns of a `Track` that a replay records [s]."""
-
-    free: Floats
-    sent: Floats
-    start: Floats
-    end: Floats
 
 
 class Rank:
@@ -224,8 +277,8 @@ class Rank:
             )
         return self.waits_for
 
-    def columns(self) -> Columns:
-        """Return the columns of the record of this rank class."""
+    def columns(self) -> dict[str, Floats]:
+        """Return the columns of the `Track` that the replay records, by name [s]."""
         raise NotImplementedError
 
     def track(self) -> Track:
@@ -241,7 +294,7 @@ class Rank:
             kind=kind.astype(np.int8),
             microbatch=microbatch.astype(np.int32),
             chunk=chunk.astype(np.int32),
-            **self.columns()._asdict(),
+            **self.columns(),
             tail=tuple(self.tail),
         )
 

@@ -64,13 +64,13 @@ def repeats(order: Order) -> bool:
 
 def _common_repetitions(order: Order) -> Iterator[list[Repetition]]:
     """Yield the repetitions of the same codes on all stages, one of each stage, in order."""
-    found = [
+    by_stage = [
         {_period_of(codes, part): part for part in sorted(parts, key=_length)}
         for codes, parts in zip(order.of, order.repetitions, strict=True)
     ]
-    for period in sorted(found[0], key=lambda period: found[0][period].start):
-        common = [of_stage[period] for of_stage in found if period in of_stage]
-        if len(common) == len(found) and _length(min(common, key=_length)) >= LEAST_PERIODS:
+    for period in sorted(by_stage[0], key=lambda period: by_stage[0][period].start):
+        common = [of_stage[period] for of_stage in by_stage if period in of_stage]
+        if len(common) == len(by_stage) and _length(min(common, key=_length)) >= LEAST_PERIODS:
             yield common
 
 
@@ -80,7 +80,7 @@ def _length(part: Repetition) -> float:
 
 
 def _period_of(codes: Numbers, part: Repetition) -> tuple[frozenset[int], int, int]:
-    """Return what repetitions of the same period have in common on all stages."""
+    """Return the codes, steps and shift of a period, which are equal on all stages."""
     return frozenset(codes[part.start : part.start + part.steps].tolist()), part.steps, part.shift
 
 
@@ -130,12 +130,12 @@ class _Repetition:
         """Run the ranks through the periods, and skip those that follow lines."""
         boundaries: list[_Boundary] = []
         next_attempt = wait = 0
-        kept = 2 * MOST_IN_CYCLE * self.replay.program.stages
+        compared = 2 * MOST_IN_CYCLE * self.replay.program.stages
         while ((stops := self.start + self.period * self.steps) <= self.stop).all():
             for rank, stop in zip(self.ranks, stops.tolist(), strict=True):
                 rank.stop = stop
             self.replay.settle(self.ranks, clock=bool(self.replay.shared))
-            boundaries = [*boundaries[-kept:], self._boundary()]
+            boundaries = [*boundaries[-compared:], self._boundary()]
             if self.period >= next_attempt and (cycle := self._cycle(boundaries)):
                 if self._skip(boundaries[-1 - cycle], boundaries[-1], cycle):
                     boundaries, wait = [], 0
@@ -222,8 +222,8 @@ class _Repetition:
             return False
         lines.extend(periods, slope)
         busy = periods * lines.channel_slopes()
-        for rank, seconds, its_busy in zip(self.ranks, later.tolist(), busy.tolist(), strict=True):
-            rank.skip(periods * steps, periods * seconds, its_busy)
+        for rank, seconds, channels in zip(self.ranks, later.tolist(), busy.tolist(), strict=True):
+            rank.skip(periods * steps, periods * seconds, channels)
         if slope is not None and before.totals is not None:
             self._postpone(periods * shift, periods * slope)
             self.replay.network.count_repeated(before.totals, periods)

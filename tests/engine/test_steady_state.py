@@ -138,7 +138,7 @@ def test_periods_repeat_in_cycles_of_several_microbatches():
     shape = Shape("1f1b", 4, 4000, 1)
     program = uniform_program(shape, 1.0, 2.0, latency=0.1)
     direct, skipped = skipping(program)
-    later = np.diff(np.diff(direct.ranks[0].columns().start[::2])[1000:1100])
+    later = np.diff(np.diff(direct.ranks[0].columns()["start"][::2])[1000:1100])
 
     assert later.any()
     assert skipped > 0.9 * sum(len(codes) for codes in program.order.of)

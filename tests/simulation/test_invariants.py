@@ -7,7 +7,7 @@ import pytest
 
 from clustersim.engine.direct_replay import DirectReplay
 from clustersim.engine.event_replay import EventReplay
-from clustersim.engine.network.contention_check import (
+from clustersim.engine.network.checks import (
     TransferSeries,
     check_delivered,
     overloaded_links,

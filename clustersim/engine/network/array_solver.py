@@ -13,10 +13,10 @@ from math import inf
 
 import numpy as np
 
+from clustersim.engine.clock import TimeGrid
 from clustersim.engine.network.fairness import Integers
 from clustersim.engine.network.incremental_fairness import IncrementalRates
 from clustersim.engine.network.transfer import Transfer
-from clustersim.engine.time_grid import TimeGrid
 
 SPARSE = 0.7
 """Rows are compacted when fewer than this share of them are in use."""
@@ -84,6 +84,8 @@ class ArraySolver:
 
     def solve(self, now: float) -> tuple[float, int]:
         """Update all rates; return the highest load and its link."""
+        if 0 < self.size < SPARSE * len(self._members):
+            self.add(self.release_all())
         worst, link = self._rates.solve()
         rate = self._rates.rate
         rows = np.flatnonzero((rate != self._rate) | ((self._end == inf) & (rate > 0)))
@@ -94,18 +96,7 @@ class ArraySolver:
         self._end[rows] = now + (remaining / rate[rows] + magnitude - magnitude)
         self._rate = rate.copy()
         self.changed = False
-        if self.size < SPARSE * len(self._members):
-            self._compact()
         return worst, self._links[link]
-
-    def _compact(self) -> None:
-        """Drop the rows that are not in use."""
-        kept = self._rates.compact()
-        self._members = [self._members[row] for row in kept]
-        for row, transfer in enumerate(self._members):
-            transfer.row = row
-        self._nbytes, self._delivered = self._nbytes[kept], self._delivered[kept]
-        self._rate, self._since, self._end = self._rate[kept], self._since[kept], self._end[kept]
 
     def next_end(self) -> float:
         """Return when the first transfer will complete, or infinity [s]."""

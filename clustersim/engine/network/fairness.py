@@ -115,20 +115,18 @@ def rates_in_rounds(
     link = np.fromiter(chain.from_iterable(links), int, len(activity))
     weight = np.fromiter(chain.from_iterable(weights), float, len(activity))
     capacity, cap = np.asarray(capacities, dtype=float), np.asarray(caps, dtype=float)
-    rates, _ = rates_of_crossings(capacity, activity, link, weight, cap)
-    return list(rates.tolist())
+    return list(rates_of_crossings(capacity, activity, link, weight, cap).tolist())
 
 
 def rates_of_crossings(
     capacity: Floats, activity: Integers, link: Integers, weight: Floats, cap: Floats
-) -> tuple[Floats, Integers]:
-    """Return the rate of one flow of each activity [B/s], and the link that limits it; -1: its cap.
+) -> Floats:
+    """Return the rate of one flow of each activity [B/s], as `max_min_rates`.
 
-    See `max_min_rates`.  One row of `activity`, `link`, `weight` is one crossing; rows of frozen
+    One row of `activity`, `link`, `weight` is one crossing; rows of frozen
     activities are dropped.
     """
     rates = cap.copy()
-    bottleneck = np.full(len(cap), -1)
     links = len(capacity)
     used = np.zeros(links)
     level = np.zeros(links)
@@ -142,14 +140,12 @@ def rates_of_crossings(
         limit_there = limit[activity]
         tightest = np.ones(links, dtype=bool)
         tightest[link[(limit_there < level_there).nonzero()]] = False
-        freezing = tightest[link].nonzero()
         frozen = limit == cap
-        frozen[activity[freezing]] = True
-        bottleneck[activity[freezing]] = link[freezing]
+        frozen[activity[tightest[link].nonzero()]] = True
         # Rows by index: a boolean mask takes NumPy five times as long.
         freezes = frozen[activity]
-        gone, kept = freezes.nonzero(), (~freezes).nonzero()
-        rates[activity[gone]] = limit_there[gone]
-        used += np.bincount(link[gone], weight[gone] * limit_there[gone], links)
-        activity, link, weight = activity[kept], link[kept], weight[kept]
-    return rates, bottleneck
+        done, open_ = freezes.nonzero(), (~freezes).nonzero()
+        rates[activity[done]] = limit_there[done]
+        used += np.bincount(link[done], weight[done] * limit_there[done], links)
+        activity, link, weight = activity[open_], link[open_], weight[open_]
+    return rates

@@ -229,7 +229,7 @@ def _problem(content: Any, error: Any) -> str:
 
 
 def _name(key: str, i: int, item: object) -> str:
-    """Return the id of an item where it has one, else its place in the list."""
+    """Return the id of an item where it has one, else its position in the list."""
     name = item.get("id") if isinstance(item, dict) else None
     return f"{key.removesuffix('s')} {name!r}" if isinstance(name, str) else f"{key}[{i}]"
 

@@ -1,13 +1,7 @@
 """Max-min fair rates of many flows, updated while flows are added and removed: exact, no clock.
 
 A solve of 20,000 flows on 160,000 crossings takes tens of milliseconds, and the end of each flow
-requires one.  Four facts reduce the problem without changing its solution.
-
-*Nearby.*  Rates are fair when each flow is limited by its cap or by a full link on which no flow is
-faster (Bertsekas and Gallager, Data Networks, 1992, section 6.5.2).  So free only the flows that a
-changed link limited, and solve for them with all others fixed.  Free as well the flows limited by a
-link whose load that changes, and those that are faster on the link that now limits one of the free;
-and repeat until there are none.  Mostly that ends after a few flows; where it does not:
+requires one.  Three facts reduce the problem without changing its solution.
 
 *From the level upward.*  Rates below the slowest of the removed flows stay as they are.  Raise all
 rates together, as `fairness` does: up to the rate of a removed flow, the links fill the same with
@@ -18,22 +12,22 @@ lowest level that the links of a new flow could offer if they shared equally.
 links alone, and leave no other link overloaded, are fair on all links.  A link that is overloaded
 joins the tight ones, and the rates are solved again.
 
-*Classes.*  Flows that cross the same tight links run at the same rate: one activity with a weight.
+*Classes.*  Flows that cross the same tight links with the same cap run at the same rate: one
+activity with a weight.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from clustersim.arrays import Booleans, Hashes, mixed, ranges
 from clustersim.engine.network.fairness import Integers, rates_of_crossings
-from clustersim.engine.network.flow_classes import Crossings, FlowClasses, Hasher
 from clustersim.timeline import Floats
 
 ROUNDING = 1e-12
-"""Relative difference of rates and loads that count as equal."""
+"""Relative excess of a load over its capacity that counts as equal."""
 
 BELOW = 1 - 1e-9
 """Rates below this share of a level are below it, whatever the rounding."""
@@ -41,9 +35,47 @@ BELOW = 1 - 1e-9
 NEAR = 0.98
 """Load from which a link counts as tight, as it may soon be."""
 
-NEARBY = 300
-"""With more free flows the solution upward from the level is faster, by
-`benchmarks/network.py tree`."""
+
+@dataclass
+class FlowClasses:
+    """Rows with equal rates, each class as one activity.
+
+    Attributes
+    ----------
+    of_row : the class of each row; -1 for removed rows
+    count : rows of each class that remain
+    rate, cap : of one flow of each class [B/s]
+    tight : the links of which classes were made
+    activity, link, weight : the crossings of one row of each class with these; `link` is an index
+        into `tight`
+    """
+
+    of_row: Integers
+    count: Floats
+    rate: Floats
+    cap: Floats
+    tight: Integers
+    activity: Integers
+    link: Integers
+    weight: Floats
+
+    def remove(self, row: int) -> None:
+        """Remove a row."""
+        self.count[self.of_row[row]] -= 1
+        self.of_row[row] = -1
+
+    def solve_upward(self, capacity: Floats, level: float) -> None:
+        """Solve on the tight links, of these capacities, for all classes not below a level."""
+        free = (self.rate >= level) & (self.count > 0)
+        weight = self.weight * self.count[self.activity]
+        is_free = free[self.activity]
+        fixed, open_ = (~is_free).nonzero(), is_free.nonzero()
+        used = weight[fixed] * self.rate[self.activity[fixed]]
+        spare = capacity - np.bincount(self.link[fixed], used, len(capacity))
+        number = np.cumsum(free) - 1
+        self.rate[free] = rates_of_crossings(
+            spare, number[self.activity[open_]], self.link[open_], weight[open_], self.cap[free]
+        )
 
 
 class IncrementalRates:
@@ -60,22 +92,18 @@ class IncrementalRates:
         self.load: Floats = np.zeros(0)
         self.capacity: Floats = np.zeros(0)
         self._cap: Floats = np.zeros(0)
-        self._in_use = np.zeros(0, dtype=bool)
-        self._bottleneck = np.zeros(0, dtype=int)  # the link that limits each row; -1 for its cap
-        self._crossings = Crossings()
-        self._tight = np.zeros(0, dtype=bool)
+        self._in_use: Booleans = np.zeros(0, dtype=bool)
+        self._tight: Booleans = np.zeros(0, dtype=bool)
+        # Crossings: rows ascending, and the first crossing of each row with the end of the last.
+        self._row: Integers = np.zeros(0, dtype=int)
+        self._link: Integers = np.zeros(0, dtype=int)
+        self._weight: Floats = np.zeros(0)
+        self._hash: Hashes = np.zeros(0, dtype=np.uint64)
+        self._first: Integers = np.zeros(1, dtype=int)
         self._classes: FlowClasses | None = None
-        self._hashes = np.zeros(0, dtype=np.uint64)  # of the crossings
-        # Changes since the latest solution: links of removed rows, new rows, and their level.
-        self._changed_links: list[Integers] = []
-        self._new_rows: list[Integers] = []
+        # Since the latest solution: whether rows were added, and below which level rates stay.
+        self._added = False
         self._level = inf
-
-    @cached_property
-    def _hasher(self) -> Hasher:
-        return Hasher()
-
-    # --- rows -------------------------------------------------------------------------------------
 
     def add_links(self, capacities: Sequence[float]) -> None:
         """Add links, which take the next indices."""
@@ -86,186 +114,93 @@ class IncrementalRates:
     def add(self, counts: Integers, link: Integers, weight: Floats, cap: Floats) -> None:
         """Add rows; `counts` holds the number of crossings of each."""
         rows = np.arange(len(self.rate), len(self.rate) + len(counts))
-        self.rate = np.append(self.rate, np.zeros(len(rows)))
+        self.rate = np.append(self.rate, cap)  # at most, so that they are not below the level
         self._cap = np.append(self._cap, cap)
         self._in_use = np.append(self._in_use, np.ones(len(rows), dtype=bool))
-        self._bottleneck = np.append(self._bottleneck, np.full(len(rows), -1))
-        self._crossings.add(counts, link, weight)
-        self._hashes = np.append(self._hashes, self._hasher.of(link, weight))
-        demand = self._sum_by_link(self._in_use.astype(float))
-        equal_shares = self.capacity[link] / demand[link]
+        self._row = np.append(self._row, np.repeat(rows, counts))
+        self._link = np.append(self._link, link)
+        self._weight = np.append(self._weight, weight)
+        hashes = mixed(mixed(link.astype(np.uint64)) ^ weight.view(np.uint64))
+        self._hash = np.append(self._hash, hashes)
+        self._first = np.append(self._first, self._first[-1] + np.cumsum(counts))
+        equal_shares = self.capacity[link] / self._sum_by_link(self._in_use.astype(float))[link]
         self._level = min(self._level, equal_shares.min(initial=inf), cap.min(initial=inf))
-        self._new_rows.append(rows)
+        self._added = True
         self._classes = None
 
     def remove(self, row: int) -> None:
         """Remove a row that was part of the latest solution."""
         rate = float(self.rate[row])
-        own = self._crossings.of_row(row)
-        links = self._crossings.link[own]
-        self.load[links] -= self._crossings.weight[own] * rate
-        self.rate[row], self._in_use[row], self._bottleneck[row] = 0.0, False, -1
+        own = slice(self._first[row], self._first[row + 1])
+        self.load[self._link[own]] -= self._weight[own] * rate
+        self.rate[row], self._in_use[row] = 0.0, False
         self._level = min(self._level, rate)
-        self._changed_links.append(links)
         if self._classes is not None:
             self._classes.remove(row)
 
-    def compact(self) -> Integers:
-        """Drop the removed rows; return the former indices of the others."""
-        assert not self._new_rows, "rows keep their indices until they are part of a solution"
-        (kept,) = self._in_use.nonzero()
-        crossings, _ = self._crossings.of_rows(kept)
-        self._hashes = self._hashes[crossings]
-        self._crossings.keep(kept)
-        self.rate, self._cap = self.rate[kept], self._cap[kept]
-        self._in_use, self._bottleneck = self._in_use[kept], self._bottleneck[kept]
-        self.load = self._sum_by_link(self.rate)
-        self._classes = None
-        return kept
-
-    # --- solving ----------------------------------------------------------------------------------
-
     def solve(self) -> tuple[float, int]:
-        """Update `rate` and `load`; return the highest load among changed links, and its link.
+        """Update `rate` and `load`; return the highest load of a tight link, and the link.
 
         The load is a share of the link's capacity.
         """
-        links = self._solve_nearby()
-        if links is None:
-            links = self._solve_upward()
-        self._changed_links, self._new_rows, self._level = [], [], inf
+        classes = self._classes or self._make_classes()
+        self._set_rates(classes)
+        while (over := (self.load > self.capacity * (1 + ROUNDING)) & ~self._tight).any():
+            self._tight |= over
+            classes = self._make_classes()
+            self._set_rates(classes)
+        self._classes = classes
+        self._added, self._level = False, inf
+        links = classes.tight
+        near = self.load >= NEAR * self.capacity
+        if np.count_nonzero(near[links]) < 0.7 * len(links):
+            self._tight, self._classes = near, None
         if not len(links):
             return 0.0, -1
         share = self.load[links] / self.capacity[links]
         worst = int(share.argmax())
         return float(share[worst]), int(links[worst])
 
-    def _solve_nearby(self) -> Integers | None:
-        """Solve for the rows that the changes reach; return their links, or None for many rows."""
-        changed = np.concatenate([np.zeros(0, dtype=int), *self._changed_links])
-        free = np.concatenate([self._limited_by(changed), *self._new_rows])
-        while len(free) <= NEARBY:
-            crossings, activity = self._crossings.of_rows(free)
-            links, index = np.unique(self._crossings.link[crossings], return_inverse=True)
-            weight = self._crossings.weight[crossings]
-            flows = weight * self.rate[free][activity]
-            spare = self.capacity[links] - self.load[links]
-            spare += np.bincount(index, flows, len(links))
-            rates, bottleneck = rates_of_crossings(spare, activity, index, weight, self._cap[free])
-            gap = np.abs(rates - self.rate[free])
-            differs = gap > ROUNDING * rates
-            reached = links[index[differs[activity]]]
-            faster = self._faster(links, bottleneck, rates)
-            wider = np.unique(np.concatenate([free, self._limited_by(reached), faster]))
-            if len(wider) == len(free):
-                self._set_rates(free[differs], rates[differs])
-                self._set_bottleneck(free, np.append(links, -1)[bottleneck])
-                if self._classes is not None:
-                    self._classes.update(free, self.rate[free], self._bottleneck[free])
-                return links
-            free = wider
-        return None
-
-    def _limited_by(self, links: Integers) -> Integers:
-        """Return the rows that some links limit."""
-        # The last element is for rows that are limited by their caps.
-        among = np.zeros(len(self.capacity) + 1, dtype=bool)
-        among[links] = True
-        rows: Integers = among[self._bottleneck].nonzero()[0]
-        return rows
-
-    def _faster(self, links: Integers, bottleneck: Integers, rates: Floats) -> Integers:
-        """Return the rows faster than those that a link now limits, on any such link.
-
-        `bottleneck` and `rates` are of the free rows, `bottleneck` as indices into `links`; some
-        of the free rows are returned.
-        """
-        (limited,) = (bottleneck >= 0).nonzero()
-        level = np.zeros(len(links))
-        level[bottleneck[limited]] = rates[limited]
-        bottlenecks = np.unique(bottleneck[limited])
-        rows, of = self._crossings.rows_on(links[bottlenecks])
-        return rows[self.rate[rows] > level[bottlenecks][of] * (1 + ROUNDING)]
-
-    def _set_rates(self, rows: Integers, rates: Floats) -> None:
-        """Set the rates of some rows, and update the loads of their links."""
-        crossings, of = self._crossings.of_rows(rows)
-        more = (rates - self.rate[rows])[of] * self._crossings.weight[crossings]
-        np.add.at(self.load, self._crossings.link[crossings], more)
-        self.rate[rows] = rates
-
-    def _set_bottleneck(self, rows: Integers, links: Integers) -> None:
-        """Record which links limit some rows; a link that limits a row is tight."""
-        self._bottleneck[rows] = links
-        limiting = links[links >= 0]
-        if not self._tight[limiting].all():
-            self._tight[limiting] = True
-            self._classes = None
-
-    def _solve_upward(self) -> Integers:
-        """Solve for all rows that are not below the level; return the tight links."""
-        for rows in self._new_rows:
-            self.rate[rows] = self._cap[rows]  # at most, so that they are not below the level
-        if self._classes is None:
-            self._classes = self._make_classes()
-        classes = self._classes
-        while True:
-            self._solve_classes(classes)
-            over = (self.load > self.capacity * (1 + ROUNDING)) & ~self._tight
-            if not over.any():
-                break
-            self._tight |= over
-            self._classes = classes = self._make_classes()
-        if np.count_nonzero(self._is_near(classes.tight)) < 0.7 * len(classes.tight):
-            self._tight = self._is_near(np.arange(len(self.load)))
-            self._classes = None
-        return classes.tight
-
-    def _solve_classes(self, classes: FlowClasses) -> None:
-        """Set the rates that are fair on the tight links."""
+    def _set_rates(self, classes: FlowClasses) -> None:
+        """Set the rates that are fair on the tight links, and the loads of all links."""
         classes.solve_upward(self.capacity[classes.tight], self._level * BELOW)
         rate = np.append(classes.rate, 0.0)[classes.of_row]  # of class -1: the last
         (differs,) = (rate != self.rate).nonzero()
-        if self._new_rows or 3 * len(differs) > len(rate):
-            self.rate = rate
+        if self._added or 3 * len(differs) > len(rate):
             self.load = self._sum_by_link(rate)
         else:
-            self._set_rates(differs, rate[differs])
-        self._bottleneck = np.append(classes.bottleneck, -1)[classes.of_row]
+            crossings = self._crossings_of(differs)
+            more = (rate - self.rate)[self._row[crossings]] * self._weight[crossings]
+            np.add.at(self.load, self._link[crossings], more)
+        self.rate = rate
 
     def _make_classes(self) -> FlowClasses:
         """Return the classes of rows that cross the same tight links and have the same cap."""
-        inside = self._tight[self._crossings.link]
-        sums = self._crossings.sum_by_row(np.where(inside, self._hashes, np.uint64(0)))
-        hashes = sums + self._hasher.of_caps(self._cap)
+        inside = self._tight[self._link]
+        sums = np.append(np.uint64(0), np.cumsum(np.where(inside, self._hash, np.uint64(0))))
+        hashes = sums[self._first[1:]] - sums[self._first[:-1]] + mixed(self._cap.view(np.uint64))
         (rows,) = self._in_use.nonzero()
         _, first, class_of = np.unique(hashes[rows], return_index=True, return_inverse=True)
         of_row = np.full(len(hashes), -1)
         of_row[rows] = class_of
-        example = rows[first]
-        own, activity = self._crossings.of_rows(example)
-        (tight_own,) = inside[own].nonzero()
-        crossings = own[tight_own]
-        index = np.cumsum(self._tight) - 1
+        examples = rows[first]
+        crossings = self._crossings_of(examples)
+        crossings = crossings[inside[crossings]]
         return FlowClasses(
             of_row=of_row,
-            count=np.bincount(class_of, minlength=len(example)).astype(float),
-            rate=self.rate[example],
-            cap=self._cap[example],
-            bottleneck=self._bottleneck[example],
+            count=np.bincount(class_of, minlength=len(examples)).astype(float),
+            rate=self.rate[examples],
+            cap=self._cap[examples],
             tight=self._tight.nonzero()[0],
-            activity=activity[tight_own],
-            link=index[self._crossings.link[crossings]],
-            weight=self._crossings.weight[crossings],
+            activity=of_row[self._row[crossings]],
+            link=(np.cumsum(self._tight) - 1)[self._link[crossings]],
+            weight=self._weight[crossings],
         )
 
-    def _is_near(self, links: Integers) -> NDArray[np.bool_]:
-        """Return which of some links are full or nearly so."""
-        near: NDArray[np.bool_] = self.load[links] >= NEAR * self.capacity[links]
-        return near
+    def _crossings_of(self, rows: Integers) -> Integers:
+        return ranges(self._first[rows], self._first[rows + 1] - self._first[rows])
 
     def _sum_by_link(self, amounts: Floats) -> Floats:
         """Return the sum of the amounts of the flows that cross each link."""
-        table = self._crossings
-        flows = table.weight * amounts[table.row]
-        return np.bincount(table.link, flows, len(self.capacity)).astype(float)
+        flows = self._weight * amounts[self._row]
+        return np.bincount(self._link, flows, len(self.capacity)).astype(float)

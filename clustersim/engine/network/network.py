@@ -25,7 +25,7 @@ events of the instant; rates are solved once.  A single timer is set to the next
 activities.  An event that is obsolete does nothing when it fires; it may move the clock past the
 last completion, so take times from `done`, not from the final clock.
 
-*Self-checks.*  `conservation` sums bytes and loads independently; `check` compares.
+*Self-checks.*  `Conservation` sums bytes and loads independently; `check` compares.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -33,11 +33,11 @@ from math import inf, isfinite, ulp
 from typing import Any, NamedTuple, cast
 
 from simpy import Environment
-from simpy.events import NORMAL, Event, EventPriority, Timeout
+from simpy.events import NORMAL, Event, Timeout
 
+from clustersim.engine.clock import CONTINUOUS, LAST, TimeGrid
 from clustersim.engine.network.array_solver import ArraySolver
-from clustersim.engine.network.component import Component, component_of
-from clustersim.engine.network.conservation import Conservation
+from clustersim.engine.network.checks import Conservation
 from clustersim.engine.network.scalar_solver import ScalarSolver
 from clustersim.engine.network.transfer import (
     DONE,
@@ -45,18 +45,12 @@ from clustersim.engine.network.transfer import (
     SHARED,
     UNCONTENDED,
     WAITING,
+    Component,
     RouteTable,
     Transfer,
 )
-from clustersim.engine.time_grid import CONTINUOUS, TimeGrid
 from clustersim.errors import SimulationError
 from clustersim.traffic import Traffic
-
-DEPARTING = EventPriority(2)
-"""After the ends of the same instant: a transfer that begins when another ends does not contend."""
-
-LAST = EventPriority(3)
-"""After all other events of the same instant."""
 
 MANY_CROSSINGS = 200
 """Components of more (transfer, contended link) pairs are faster in arrays, as measured by
@@ -140,7 +134,9 @@ class Network:
         magnitude = self._grid.magnitude  # rounds to the grid, see `TimeGrid`
         now = self._env._now  # a property costs as much as this line
         begin = now + (latency + magnitude - magnitude)
-        transfer = Transfer(traffic, route, done, number, now, begin, self._callbacks)
+        transfer = Transfer(
+            traffic, route, done, number, now, begin, self._callbacks, route.rate, begin
+        )
         route.in_flight[transfer] = None
         demands = self.routes.demands
         contended = False
@@ -166,11 +162,10 @@ class Network:
         latency = self._grid.round(traffic.latency)
         now = self._env.now
         route = self.routes.without_links
+        begin, delivered = now + latency, traffic.nbytes
         transfer = Transfer(
-            traffic, route, done, self._started, now, now + latency, self._callbacks
+            traffic, route, done, self._started, now, begin, self._callbacks, 0.0, begin, delivered
         )
-        transfer.rate = 0.0
-        transfer.delivered = traffic.nbytes
         route.in_flight[transfer] = None
         self._schedule(transfer, NORMAL, latency)
         return transfer
@@ -256,7 +251,7 @@ class Network:
                 self._scalar.add(transfer)
                 affected[transfer] = None
         if affected:
-            self._solve(component_of(affected, self.routes, self._start_sharing))
+            self._solve(self.routes.component(affected, self._start_sharing))
         if self._array.changed:
             self.conservation.count_solve(*self._array.solve(now))
         self._set_timer()

@@ -8,12 +8,12 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
+from clustersim.engine.clock import TimeGrid
 from clustersim.engine.network.fairness import max_min_rates
 from clustersim.engine.network.transfer import Transfer, TransferRoute
-from clustersim.engine.time_grid import TimeGrid
 
 MOST_SOLUTIONS = 4096
-"""Solutions that are kept: the same few transfers of a pipeline share links in each microbatch."""
+"""Cached solutions: the same few transfers of a pipeline share links in each microbatch."""
 
 
 class Solution(NamedTuple):
@@ -73,7 +73,7 @@ class ScalarSolver:
         links: Sequence[int],
         key: tuple[object, ...],
     ) -> "Solution":
-        """Return the rates of a component, and keep them for the next one of the same transfers."""
+        """Return the rates of a component, and cache them for the next one of its transfers."""
         index = {link: i for i, link in enumerate(links)}
         capacities = [self._capacities[link] for link in links]
         crossed, weights = _crossings(classes, index)
@@ -111,14 +111,14 @@ def _crossings(
     weights: list[list[float]] = []
     for route, members in classes.items():
         count = len(members)
-        its_links: list[int] = []
-        its_weights: list[float] = []
+        link_indices: list[int] = []
+        link_weights: list[float] = []
         for link, weight in zip(route.links, route.weights, strict=True):
             if link in index:
-                its_links.append(index[link])
-                its_weights.append(weight * count)
-        links.append(its_links)
-        weights.append(its_weights)
+                link_indices.append(index[link])
+                link_weights.append(weight * count)
+        links.append(link_indices)
+        weights.append(link_weights)
     return links, weights
 
 
@@ -131,8 +131,8 @@ def _worst_load(
 ) -> tuple[float, int]:
     """Sum the load of each link; return the largest share of a capacity and its link."""
     loads = [0.0] * len(links)
-    for rate, its_links, its_weights in zip(rates, crossed, weights, strict=True):
-        for i, weight in zip(its_links, its_weights, strict=True):
+    for rate, link_indices, link_weights in zip(rates, crossed, weights, strict=True):
+        for i, weight in zip(link_indices, link_weights, strict=True):
             loads[i] += weight * rate
     worst, worst_link = 0.0, -1
     for link, capacity, load in zip(links, capacities, loads, strict=True):

@@ -1,9 +1,11 @@
-"""Transfers: activities in flight, and the routes that they have in common."""
+"""Transfers: activities in flight, the routes that they have in common, and their components."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import ceil, inf
+from typing import ClassVar, NamedTuple
 
-from clustersim.engine.time_grid import TimeGrid
+from clustersim.engine.clock import TimeGrid
 from clustersim.traffic import Traffic
 
 FULL = 2**46
@@ -50,6 +52,7 @@ class TransferRoute:
         self.nbytes = 0.0
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Transfer:
     """One activity in flight, made by `Network.start`.
 
@@ -69,47 +72,20 @@ class Transfer:
     row : its row in the array solver, which then holds rate, since, delivered and end; else -1
     """
 
-    __slots__ = (
-        "begin",
-        "callbacks",
-        "delivered",
-        "departure",
-        "done",
-        "end",
-        "number",
-        "phase",
-        "rate",
-        "route",
-        "row",
-        "since",
-        "traffic",
-    )
-
-    _ok = True
-
-    def __init__(
-        self,
-        traffic: Traffic,
-        route: TransferRoute,
-        done: "Callable[[Transfer], None]",
-        number: int,
-        departure: float,
-        begin: float,
-        callbacks: "list[Callable[[Transfer], None]]",
-    ) -> None:
-        self.traffic = traffic
-        self.route = route
-        self.done = done
-        self.number = number
-        self.departure = departure
-        self.begin = begin
-        self.phase = UNCONTENDED
-        self.rate = route.rate
-        self.since = begin
-        self.delivered = 0.0
-        self.end = inf
-        self.row = -1
-        self.callbacks = callbacks
+    traffic: Traffic
+    route: TransferRoute
+    done: "Callable[[Transfer], None]"
+    number: int
+    departure: float
+    begin: float
+    callbacks: "list[Callable[[Transfer], None]]"
+    rate: float
+    since: float
+    delivered: float = 0.0
+    phase: int = UNCONTENDED
+    end: float = inf
+    row: int = -1
+    _ok: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         phase = ("uncontended", "waiting", "shared", "done")[self.phase]
@@ -138,6 +114,23 @@ class Transfer:
 def by_number(transfer: Transfer) -> int:
     """Return the key that orders transfers by their starts."""
     return transfer.number
+
+
+class Component(NamedTuple):
+    """Transfers that contended links connect.
+
+    Attributes
+    ----------
+    transfers : in the order of their starts, those of the array solver excepted
+    contended : the links that connect them
+    crossings : transfers on each of these links, summed over the links [count]
+    in_arrays : whether transfers of the array solver are connected as well
+    """
+
+    transfers: list[Transfer]
+    contended: list[int]
+    crossings: int
+    in_arrays: bool
 
 
 class RouteTable:
@@ -205,3 +198,35 @@ class RouteTable:
         """The transfers that are not complete, in the order of their starts."""
         routes = [*self.by_key.values(), self.without_links]
         return sorted((transfer for route in routes for transfer in route.in_flight), key=by_number)
+
+    def component(
+        self, members: Iterable[Transfer], share: Callable[[Transfer], None]
+    ) -> Component:
+        """Return all transfers that contended links connect to some members.
+
+        Parameters
+        ----------
+        share : called with each uncontended transfer on such a link; makes it shared, or has it
+            wait for its latency
+        """
+        queue = dict.fromkeys(members)
+        transfers = list(queue)
+        contended: dict[int, None] = {}
+        crossings, in_arrays, demands = 0, False, self.demands
+        for transfer in transfers:
+            for link in transfer.route.links:
+                if demands[link] <= LIMIT or link in contended:
+                    continue
+                contended[link] = None
+                for route in self._crossing[link]:
+                    crossings += len(route.in_flight)
+                    for other in route.in_flight:
+                        if other.phase == UNCONTENDED:
+                            share(other)
+                        if other.row >= 0:
+                            in_arrays = True
+                        elif other.phase == SHARED and other not in queue:
+                            queue[other] = None
+                            transfers.append(other)
+        transfers.sort(key=by_number)
+        return Component(transfers, list(contended), crossings, in_arrays)

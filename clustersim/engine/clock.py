@@ -1,19 +1,29 @@
-"""The grid of instants of a replay: sums and differences of times on it are exact.
+"""The clock of a replay, and the grid of its instants: sums and differences on it are exact.
 
 Durations are rounded once to multiples of 2^k seconds, chosen so that the whole step is less than
 2^53 of them.  Then a period of a pipeline that begins a time later is the same period to the last
 bit, which `steady_state` uses.  A duration changes by less than 2^-52 of the step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
 from math import frexp, ldexp
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from simpy import Environment
+from simpy.events import NORMAL, Event, EventPriority, Timeout
 
 from clustersim.program.program import Actor, Program
 from clustersim.program.schedules.steps import Code
 
 MANTISSA = 53
 """Bits of a double-precision number."""
+
+DEPARTING = EventPriority(2)
+"""After the ends of the same instant: a transfer that begins when another ends does not contend."""
+
+LAST = EventPriority(3)
+"""After all other events of the same instant."""
 
 CONTENTION = 2.0
 """Factor by which waiting and contention may prolong the step before its instants are rounded."""
@@ -72,3 +82,54 @@ def _work(actor: Actor, rates: Mapping[Code, float], program: Program, *, repeat
             sent = traffic.latency + traffic.nbytes / rates[code]
         seconds += (actor.blocks[code].seconds.total + sent) * (times if repeated else 1)
     return seconds
+
+
+class Clock(Environment):
+    """SimPy's environment with its loop written out: the same order, a fifth less time an event.
+
+    Durations are rounded to `grid`.
+    """
+
+    def __init__(self, grid: TimeGrid) -> None:
+        super().__init__()
+        self.grid = grid
+
+    def after(self, seconds: float) -> Timeout:
+        """Return the event of the end of a duration that begins now."""
+        return Timeout(self, self.grid.round(seconds))
+
+    def call_at(self, instant: float, call: Callable[[], object]) -> None:
+        """Call a function at an instant; a delay from now would be rounded twice."""
+        assert instant >= self._now, "an event before the present instant"
+        event = Event(self)
+        event._ok, event._value = True, None
+
+        def callback(_: Event) -> None:
+            call()
+
+        event.callbacks.append(callback)
+        heappush(self._queue, (instant, NORMAL, next(self._eid), event))
+
+    def depart_at(self, instant: float, event: Any) -> None:
+        """Schedule an event, or what is used as one, after the normal ones of an instant."""
+        heappush(self._queue, (instant, DEPARTING, next(self._eid), event))
+
+    def postpone(self, seconds: float) -> None:
+        """Move the present instant and all events to a later time."""
+        self._now += seconds
+        self._queue = [(instant + seconds, *event) for instant, *event in self._queue]  # type: ignore[misc]
+
+    def run_all(self) -> None:
+        """Process events until none is scheduled, as ``Environment.run()`` does step by step.
+
+        A step of the trillion-parameter model has 400,000 events; a method call and an exception
+        handler for each of them cost 0.2 s.
+        """
+        queue: list[Any] = self._queue
+        while queue:
+            self._now, _, _, event = heappop(queue)
+            callbacks, event.callbacks = event.callbacks, None
+            for callback in callbacks:
+                callback(event)
+            if not event._ok and not hasattr(event, "_defused"):
+                raise event._value

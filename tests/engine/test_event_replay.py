@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.engine.block_units import run_units
-from clustersim.engine.state import Clock
-from clustersim.engine.time_grid import CONTINUOUS
+from clustersim.engine.clock import CONTINUOUS, Clock
+from clustersim.engine.event_replay import run_units
 from clustersim.program.blocks.units import Move, Unit, Units, total_seconds
 
 MODEST = settings(max_examples=50, deadline=None)
