@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.studies.service_compare.answer import CompareServicesAnswer
+from clustersim.studies.service_scaling import ServiceScaling
 from clustersim.studies.service_sweep import ServiceSweep
 from clustersim.studies.service_whatif import ServiceWhatIf
 from pydantic import BaseModel
@@ -54,7 +55,6 @@ from clustersim.studies.scale import ScalingAnswer, scale
 from clustersim.studies.scale import files as scaling_files
 from clustersim.studies.search import SearchAnswer, search
 from clustersim.studies.search import files as search_files
-from clustersim.studies.service_scaling import ServiceScaling
 from clustersim.studies.service_search import ServiceSearch
 from clustersim.studies.size import SizeAnswer, size
 from clustersim.studies.size import files as size_files
