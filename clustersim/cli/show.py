@@ -123,8 +123,6 @@ def _print(shown: "Page", json_output: bool) -> None:
         print_json(shown.answer)
         return
     echo(f"{shown.kind} {shown.name}: {shown.title}")
-    if shown.words:
-        echo(f"\n{text.paragraphs(shown.words)}")
     console = Console(markup=False, highlight=False)
     for table in text.tables(shown):
         echo()

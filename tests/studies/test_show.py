@@ -300,7 +300,9 @@ def test_values_stand_as_they_are_written(capsys, here):
     assert rows["nic.latency"]["source"] is None
     assert rows["nic.latency"]["assumed"].startswith("device-to-device message")
     assert rows["nic.latency"]["confidence"] == "low"
-    assert set(rows["size"]) == {"key", "value", "source", "assumed", "confidence", "note"}
+    assert set(rows["size"]) == {
+        "key", "value", "source", "assumed", "confidence", "note", "unit",
+    }  # fmt: skip
 
 
 def test_a_plain_value_has_the_proof_of_its_file(capsys, here):

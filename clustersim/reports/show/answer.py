@@ -1,7 +1,7 @@
-"""The answer of a catalogue entry: facts with sources, derived quantities, words and pictures."""
+"""The answer of a catalogue entry: facts with sources, derived quantities and pictures."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from clustersim.catalog.kernel_records import find_kernel_fits
@@ -9,7 +9,7 @@ from clustersim.catalog.records import AcceleratorRecord, ClusterRecord, NodeRec
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import ScenarioError
 from clustersim.reports.show.derived import Derived, derived_of, derived_of_cluster
-from clustersim.reports.show.profile import Sentence, describe_profile
+from clustersim.reports.show.profile import absent_keys, unit_of
 
 if TYPE_CHECKING:
     from clustersim.render.diagram import Diagram
@@ -32,6 +32,7 @@ class FactRow:
     assumed : reason for a value without a source
     confidence : high, medium or low
     note : remark of the file
+    unit : of a number that the file writes without one
     """
 
     key: str
@@ -40,6 +41,7 @@ class FactRow:
     assumed: str | None = None
     confidence: str | None = None
     note: str | None = None
+    unit: str | None = None
 
     @property
     def proof(self) -> str:
@@ -78,7 +80,6 @@ class EntryAnswer:
     name, kind, title : of the entry
     facts : values of the file in their order
     derived : derived quantities in SI units, by key
-    words : sentences about a framework; none for other kinds
     kernels : fits of measured kernels of an accelerator; none for other kinds
     """
 
@@ -87,7 +88,6 @@ class EntryAnswer:
     title: str
     facts: tuple[FactRow, ...]
     derived: dict[str, Any]
-    words: tuple[Sentence, ...] = ()
     kernels: tuple[KernelRow, ...] = ()
 
 
@@ -100,25 +100,21 @@ class Page:
     title: str
     facts: tuple[FactRow, ...]
     derived: tuple[Derived, ...]
-    words: tuple[Sentence, ...] = ()
     kernels: tuple[KernelRow, ...] = ()
 
     @property
     def answer(self) -> EntryAnswer:
         """The answer of `clustersim show --json`."""
         derived = {row.key: row.value for row in self.derived}
-        return EntryAnswer(
-            self.name, self.kind, self.title, self.facts, derived, self.words, self.kernels
-        )
+        return EntryAnswer(self.name, self.kind, self.title, self.facts, derived, self.kernels)
 
 
 def page(entry: "Entry", measures: "Measures | None" = None) -> Page:
     """Return the page of an entry; `measures` are those of a cluster."""
     derived = derived_of(entry.record) if measures is None else derived_of_cluster(measures)
-    rows = tuple(fact_rows(entry.data))
-    words = describe_profile(entry.data) if entry.kind == "framework" else ()
+    rows = profile_rows(entry.data) if entry.kind == "framework" else fact_rows(entry.data)
     kernels = tuple(kernel_rows(entry.record))
-    return Page(entry.name, entry.kind, entry.title, rows, tuple(derived), words, kernels)
+    return Page(entry.name, entry.kind, entry.title, tuple(rows), tuple(derived), kernels)
 
 
 def machine_page(entry: "Entry", nodes: int | None = None) -> tuple[Page, "Mapping[str, Diagram]"]:
@@ -161,6 +157,17 @@ def kernel_rows(record: object) -> Iterator[KernelRow]:
 
 
 # --- facts ----------------------------------------------------------------------------------------
+
+
+def profile_rows(data: Mapping[str, Any]) -> Iterator[FactRow]:
+    """Yield the facts of a framework with their units, then the keys that its file leaves out."""
+    if data.get("extends"):
+        yield FactRow("extends", data["extends"])
+    for row in fact_rows(data):
+        yield replace(row, unit=unit_of(row.key, row.value))
+    for key, default, reason in absent_keys(data):
+        unit = None if default is None else unit_of(key, default)
+        yield FactRow(key, default, reason, unit=unit)
 
 
 def fact_rows(data: Mapping[str, Any], key: str = "") -> Iterator[FactRow]:

@@ -1,8 +1,7 @@
 """The page of a catalogue entry as text for the terminal, and as files with pictures."""
 
 import re
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,15 +9,12 @@ from clustersim.answers import to_json
 from clustersim.escaping import escaped
 from clustersim.render.tables import percent
 from clustersim.render.words import format_value
-from clustersim.reports.show.answer import KernelRow, Page
-from clustersim.reports.show.profile import Sentence
+from clustersim.reports.show.answer import FactRow, KernelRow, Page
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from clustersim.render.diagram import Diagram
-
-WIDTH: Final = 100
 
 _BANDWIDTHS = "bandwidths are of payload, per direction"
 _REMARKS: Final = {"cluster": _BANDWIDTHS, "node": _BANDWIDTHS, "model": "computed from the shape"}
@@ -37,7 +33,7 @@ def tables(page: Page) -> "list[Table]":
         facts.add_column("confidence", no_wrap=True)
         facts.add_column("source", overflow="fold", ratio=1)
         for row in page.facts:
-            cells = (row.key, format_value(row.value), row.confidence or "", row.proof)
+            cells = (row.key, _value(row), row.confidence or "", row.proof)
             facts.add_row(*map(escaped, cells))
         made.append(facts)
     labelled = [row for row in page.derived if row.label]
@@ -49,6 +45,13 @@ def tables(page: Page) -> "list[Table]":
             derived.add_row(escaped(quantity.label), escaped(quantity.text))
         made.append(derived)
     return [*made, _kernel_table(page.kernels)] if page.kernels else made
+
+
+def _value(row: FactRow) -> str:
+    """Return a value with its unit; a dash where a file leaves it out."""
+    if row.value is None:
+        return "-"
+    return format_value(row.value) + (f" {row.unit}" if row.unit else "")
 
 
 def _kernel_table(kernels: Sequence[KernelRow]) -> "Table":
@@ -75,22 +78,6 @@ def _repositories(source: str) -> list[str]:
     ['a/x@1', 'b/y@2']
     """
     return [re.split(r":| \(", one)[0] for one in source.split(", ")]
-
-
-def paragraphs(sentences: Iterable[Sentence]) -> str:
-    """Return a profile as text: a heading per topic, and its sentences with their proof."""
-    lines: list[str] = []
-    topic = ""
-    for sentence in sentences:
-        if sentence.topic != topic:
-            lines += ["", sentence.topic] if lines else [sentence.topic]
-            topic = sentence.topic
-        proof = f"  [{sentence.proof}]" if sentence.proof else ""
-        lines += textwrap.wrap(
-            sentence.text + proof, WIDTH, initial_indent="  ", subsequent_indent="      ",
-            break_on_hyphens=False,
-        )  # fmt: skip
-    return "\n".join(lines)
 
 
 def write(
