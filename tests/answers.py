@@ -1,19 +1,33 @@
 """Answers of runs that were made up, for tests of what is made of answers."""
 
+from dataclasses import fields, replace
+
 from hypothesis import strategies as st
 
 from clustersim.memory.verdict import HostMemory, MemoryAnswer
 from clustersim.metrics.attribution import BUBBLES, PARTS, SlowestStage
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.runs.variants import RAN, Run, Variant
+from clustersim.simulation.service.answer import (
+    Goodput,
+    ServeAnswer,
+    ServeCounts,
+    ServeMemory,
+    ServiceCost,
+    ServiceEnergy,
+    Statistics,
+)
 from clustersim.simulation.step.answer import (
     DeviceTflops,
     ExposedCommunication,
     Fusion,
+    PowerAnswer,
     RunAnswer,
     RunCounts,
+    RunMeasures,
 )
-from clustersim.studies.compare import CompareAnswer, compare_runs
+from clustersim.simulation.training_run.answer import Accounting, CheckpointAnswer
+from clustersim.studies.compare import CompareAnswer, compare_two
 from clustersim.studies.compare import page as compare_pages
 from clustersim.studies.compare.answer import ComparedRun
 from clustersim.studies.whatif import page as whatif_pages
@@ -68,7 +82,102 @@ def answer(parts, *, tokens=2**20, devices=8, name="made-up", fits=True, link="n
         counts=RunCounts(devices=devices, replica_classes=1, actors=1, blocks=1, activities=1),
         assumed={},
         wall_s=0.0,
+        power_w=PowerAnswer(1000.0 * devices, 1000.0 * devices, {}),
+        energy_per_step_j=1000.0 * devices * step,
+        usd_per_hour=2.0 * devices,
     )
+
+
+def training_run(days, *, step=None, **changes):
+    """Return the answer of a step whose whole run has these days by part."""
+    accounting = Accounting(**{
+        field.name: 86_400 * days.get(field.name, 0.0) for field in fields(Accounting)
+    })  # fmt: skip
+    elapsed = accounting.elapsed / 86_400
+    checkpoint = CheckpointAnswer(
+        bytes=2.0**40, mode="synchronous", block_s=60.0, durable_s=90.0, load_s=60.0,
+        every_s=3600.0, every_steps=600, best_s=3600.0, flat_s=None, storage=None, limit="storage",
+        bandwidth=1e9, step_slowdown=1.0, drain_slowdown=1.0,
+    )  # fmt: skip
+    run = RunMeasures(
+        days=elapsed,
+        goodput=accounting.useful / accounting.elapsed,
+        energy_kwh=1000 * elapsed,
+        cost=500 * elapsed,
+        co2e_kg=300 * elapsed,
+        unavailable={},
+        tokens=1e12,
+        interruptions=10.0 * elapsed,
+        accounting=accounting,
+        checkpoint=checkpoint,
+    )
+    return replace(step or answer({"matmul": 6.0}), training=replace(run, **changes))
+
+
+def service(token, *, first=None, devices=8, fits=True, name="made-up"):
+    """Return the answer of a service with these parts of the time per token [s]."""
+    first = first or {"queue": 0.5, "prefill": 0.5}
+    tpot, ttft = sum(token.values()), sum(first.values())
+    memory = ServeMemory(
+        fits=fits,
+        verdict="fits" if fits else "does not fit: a device needs 2 GiB",
+        parts={},
+        usable_bytes=2.0**30,
+        capacity_bytes=2.0**31,
+        largest_batch=64,
+        longest_request=4096,
+    )
+    empty = dict.fromkeys(field.name for field in fields(ServeAnswer))
+    rest = {
+        "name": name,
+        "title": "A service that was made up",
+        "memory": memory,
+        "attribution": {},
+        "ttft_attribution": {},
+        "unavailable": {},
+        "substitutes": {},
+        "published": (),
+        "counts": ServeCounts(devices=devices, replicas=1, requests=8, steps=8, mean_batch=4.0),
+        "assumed": {},
+        "wall_s": 0.0,
+        "curve": (),
+    }
+    if not fits:
+        return ServeAnswer(**(empty | rest))
+    rate = 32 / tpot
+    numbers = {
+        "ttft_s": Statistics(ttft, ttft, ttft, ttft),
+        "tpot_s": Statistics(tpot, tpot, tpot, tpot) if tpot else None,
+        "latency_s": Statistics(*[ttft + 100 * tpot] * 4),
+        "output_tokens_per_s": rate,
+        "total_tokens_per_s": 2 * rate,
+        "output_tokens_per_s_per_device": rate / devices,
+        "total_tokens_per_s_per_device": 2 * rate / devices,
+        "tokens_per_s_per_user": 1 / tpot,
+        "requests_per_s": rate / 100,
+        "goodput": Goodput(0.5, rate / 200, 2.0, None, 0.5, None, ttft, tpot),
+        "attribution": token,
+        "ttft_attribution": first,
+        "limiting": max(token, key=token.__getitem__),
+        "energy": ServiceEnergy(1e3 * devices, 1e3, 1e3 / rate, rate / 1e3, 2 * rate / 1e3),
+        "cost": ServiceCost(2.0, "a quote", 1.0, rate * 1800 / devices, rate * 3600 / devices),
+    }
+    return ServeAnswer(**(empty | rest | numbers))
+
+
+def made_up(kind, size=1.0, *, fits=True):
+    """Return an answer of a kind; a larger size takes longer in every account."""
+    if kind == "service":
+        token, first = {"matmul": 0.01 * size, "kv": 0.02}, {"queue": 0.5 * size, "kv": 0.5}
+        return service(token, first=first, fits=fits)
+    step = {"matmul": 6.0 * size, "bubble_fill": 2.0, "data_communication": 1.0}
+    if kind == "step":
+        return answer(step, fits=fits)
+    return training_run({"useful": 20 * size, "lost": 5}, step=answer(step, fits=fits))
+
+
+KINDS = ("step", "training run", "service")
+"""What an answer is of."""
 
 
 def run_of(answer):
@@ -76,14 +185,21 @@ def run_of(answer):
     return Run("key", RAN, answer=answer)
 
 
+def compared(first, *others, names=None, by=None):
+    """Return the comparison of answers with the first one, as `compare` does of their runs."""
+    answers = [first, *others]
+    names = names or [first.name, *(f"run {number}" for number in range(len(others)))]
+    runs = [ComparedRun(n, n, (), each) for n, each in zip(names, answers, strict=True)]
+    by = by or {"service": "tpot", "step": "step_time_s"}.get(first.kinds[0], "days")
+    each = [compare_two((names[0], run.name), first, run.answer, by) for run in runs[1:]]
+    return CompareAnswer(by, tuple(runs), tuple(each))
+
+
 def compare_page(*others, name="made-up"):
-    """Return the page of a run compared with others with these parts."""
-    answers = [answer({"matmul": 4.0, "bubble_fill": 2.0}, name=name), *map(answer, others)]
-    names = [name, *(f"run {i}" for i in range(len(others)))]
-    runs = [ComparedRun(n, n, (), a) for n, a in zip(names, answers, strict=True)]
-    comparisons = [compare_runs((name, run.name), answers[0], run.answer) for run in runs[1:]]
-    compared = CompareAnswer(tuple(runs), tuple(comparisons))
-    return compare_pages.page(compared, f"clustersim compare {name}")
+    """Return the page of a step compared with others with these parts."""
+    first = answer({"matmul": 4.0, "bubble_fill": 2.0}, name=name)
+    result = compared(first, *map(answer, others))
+    return compare_pages.page(result, f"clustersim compare {name}")
 
 
 def whatif_page(name):
@@ -93,4 +209,5 @@ def whatif_page(name):
     requested = WhatIfVariants(base, changes, (base, base), base, (0, 1), None)
     parts = [{"matmul": seconds} for seconds in (4.0, 3.0, 3.5, 2.5)]
     runs = [run_of(answer(each, name=name)) for each in parts]
-    return whatif_pages.page(rank_changes(requested, runs), f"clustersim whatif {name}")
+    answered = rank_changes(requested, runs, "step_time_s")
+    return whatif_pages.page(answered, f"clustersim whatif {name}")

@@ -65,8 +65,9 @@ def missed_limits(
 
 
 def format_limits(limits: Mapping[str, float], kinds: Iterable[Kind]) -> str:
-    """Return limits in words: ``time per token 50 ms, devices 64``."""
-    measures = measures_of(kinds)
+    """Return limits in words: ``time per token at most 50 ms, MFU at least 40.0 %``."""
+    measures, bounds = measures_of(kinds), {True: "at least", False: "at most"}
     return ", ".join(
-        f"{measures[n].label} {measures[n].text(limit)}" for n, limit in limits.items()
+        f"{measures[n].label} {bounds[bool(measures[n].more_is_better)]} {measures[n].text(limit)}"
+        for n, limit in limits.items()
     )

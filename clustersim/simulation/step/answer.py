@@ -437,7 +437,7 @@ class RunAnswer:
     def why_missing(self, name: str) -> str:
         """Return why a measure is not known."""
         reasons = {} if self.training is None else self.training.unavailable
-        return reasons.get({"energy": "energy_kwh"}.get(name, name), "not known")
+        return reasons.get({"energy": "energy_kwh"}.get(name, name), f"{name} is not known")
 
 
 def memory_measures(memory: MemoryAnswer, devices: int) -> dict[str, float]:

@@ -25,6 +25,7 @@ from clustersim.studies.compare.compared import (
     usual_measure,
 )
 from clustersim.studies.compare.inputs import Input, changed_inputs
+from clustersim.units import format_number
 
 Value = TypeVar("Value")
 
@@ -258,4 +259,13 @@ def _finding(
         for name, answer in zip(names, answers, strict=True)
         if not answer.memory.fits
     ]
-    return f"{names[1]}: {format_change(measure, old, new)}{causes}{''.join(unfit)}"
+    work = _other_tokens(measure, *answers)
+    return f"{names[1]}: {format_change(measure, old, new)}{causes}{''.join(unfit)}{work}"
+
+
+def _other_tokens(measure: Measure, before: ScenarioAnswer, after: ScenarioAnswer) -> str:
+    """Return how many times the tokens a whole run is of, where that differs from the first."""
+    old, new = (answer.measures().get("run_tokens") for answer in (before, after))
+    if measure.kind != "training run" or not old or not new or old == new:
+        return ""
+    return f" ({format_number(new / old)} times the tokens)"

@@ -10,7 +10,7 @@ the other.  So product and sum are reported next to what the changes do together
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from math import prod
+from math import inf, prod
 from pathlib import Path
 
 from clustersim.catalog.changes import Settings
@@ -19,7 +19,7 @@ from clustersim.reports.measures import largest_changes
 from clustersim.runs.arguments import study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
 from clustersim.runs.variants import Run, ScenarioAnswer, Verdict
-from clustersim.simulation.measures import check_measure
+from clustersim.simulation.measures import check_measure, measures_of
 from clustersim.studies.compare import (
     BeforeAfter,
     compare_two,
@@ -38,7 +38,7 @@ class ChangeResult:
     ----------
     settings : settings of the change
     verdict : `ran`; `invalid` where the layout or a value is not allowed, or `failed`
-    why : the reason in one line where there is no gain; else null
+    why : the reason in one line where there is no gain: no result, or a measure of 0; else null
     gain : how many times better the measure `by` is: a rate after over before, a time before over
         after; null where there is no result
     change : the measure with the change less that of the base; null without a gain
@@ -71,7 +71,7 @@ class WhatIfAnswer:
     ----------
     by : measure that changes are ranked by
     base : what `run --json` prints of the scenario without changes
-    changes : the one with the largest gain first; those without a result last
+    changes : the one with the best measure first; those without a result last
     together : all valid changes together; null where there are fewer than two
     product : gains of these changes alone, multiplied; null where one of them has none
     sum : `change` of these changes alone, added up; null where one of them has none
@@ -151,29 +151,32 @@ def rank_changes(requested: WhatIfVariants, runs: Sequence[Run], by: str) -> Wha
         when the base has no result.
     """
     base = required(requested.base.scenario, runs[0])
-    if not base.measures().get(by):
-        raise ScenarioError(f"{base.name}: {base.why_missing(by)}, so that no change has a gain")
+    measure, value = measures_of(base.kinds)[by], base.measures().get(by)
+    if not value:
+        why = base.why_missing(by) if value is None else f"{measure.label} is 0"
+        raise ScenarioError(f"{base.name}: {why}, so that no change has a gain")
     results = [
         _result(change, base, run, by)
         for change, run in zip(requested.changes, runs[1:], strict=False)
     ]
-    order = sorted(results, key=lambda each: -1.0 if each.gain is None else each.gain, reverse=True)
+    order = tuple(
+        sorted(results, key=lambda e: measure.order(e.measures[by]) if by in e.measures else inf)
+    )
     if requested.together is None:
-        return WhatIfAnswer(by, base, tuple(order), apart=requested.apart)
+        return WhatIfAnswer(by, base, order, apart=requested.apart)
     joined = [results[index] for index in requested.joined]
     every = tuple(chain.from_iterable(each.settings for each in joined))
     together = _result(every, base, runs[-1], by)
     gains = [each.gain for each in joined if each.gain is not None]
     changes = [each.change for each in joined if each.change is not None]
-    whole = len(gains) == len(joined)
-    total = sum(changes) if whole else None
-    small = total is None or abs(total) < 1e-9 * abs(base.measures()[by])
+    total = sum(changes) if len(changes) == len(joined) else None
+    small = total is None or abs(total) < 1e-9 * abs(value)
     return WhatIfAnswer(
         by=by,
         base=base,
-        changes=tuple(order),
+        changes=order,
         together=together,
-        product=prod(gains) if whole else None,
+        product=prod(gains) if len(gains) == len(joined) else None,
         sum=total,
         of_sum=None if small or together.change is None or total is None
         else together.change / total,
@@ -189,10 +192,11 @@ def _result(change: Change, base: ScenarioAnswer, run: Run, by: str) -> ChangeRe
     compared = compare_two((base.name, " ".join(change)), base, after, by)
     most = largest_changes(compared.parts, 1)
     difference = compared.differences.get(by)
+    why = after.why_missing(by) if difference is None else f"{by} is 0, which has no ratio"
     return ChangeResult(
         settings=change,
         verdict=run.verdict,
-        why=None if compared.gain is not None else after.why_missing(by),
+        why=None if compared.gain is not None else why,
         gain=compared.gain,
         change=None if difference is None else difference.change,
         measures=after.measures(),

@@ -40,7 +40,7 @@ def _cards(answer: WhatIfAnswer) -> Iterator[Card]:
     yield Card(f"{measure.label} of the base", measure.text(base.measures()[answer.by]), base.title)
     if best is not None:
         yield _card(answer, "with the best change", best)
-    if answer.together is not None and answer.together.gain is not None:
+    if answer.together is not None and answer.together.change is not None:
         yield _card(answer, "with all valid changes", answer.together)
 
 

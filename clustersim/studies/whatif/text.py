@@ -29,7 +29,7 @@ def finding(answer: WhatIfAnswer) -> str:
     if best is None:
         return "no change is valid and fits"
     measure = measure_of(answer)
-    if (best.gain or 0.0) < 1 + WORTH_IT:
+    if not _improves(best, answer):
         return f"none of the changes improves the {measure.label}"
     verb = "is best" if len(results) > 1 else "helps"
     fits = "" if best.fits else ", but does not fit"
@@ -39,15 +39,22 @@ def finding(answer: WhatIfAnswer) -> str:
 
 
 def results_of(answer: WhatIfAnswer) -> list[ChangeResult]:
-    """Return the changes that have a gain, the largest first."""
-    return [change for change in answer.changes if change.gain is not None]
+    """Return the changes that have a result, the best first."""
+    return [change for change in answer.changes if change.change is not None]
 
 
 def best_of(answer: WhatIfAnswer) -> ChangeResult | None:
     """Return the change with the largest gain of those that fit; of all if none of them gains."""
     results = results_of(answer)
-    fit = [change for change in results if change.fits and (change.gain or 0.0) >= 1 + WORTH_IT]
+    fit = [change for change in results if change.fits and _improves(change, answer)]
     return next(iter([*fit, *results]), None)
+
+
+def _improves(change: ChangeResult, answer: WhatIfAnswer) -> bool:
+    """Return whether a change improves the measure, also to 0, which has no ratio."""
+    if change.gain is None:
+        return measure_of(answer).order(change.change or 0.0) < 0
+    return change.gain >= 1 + WORTH_IT
 
 
 def text_of(change: ChangeResult) -> str:
@@ -72,7 +79,7 @@ def table(answer: WhatIfAnswer) -> list[list[str]]:
 def _line(change: ChangeResult, answer: WhatIfAnswer, measures: list[Measure]) -> list[str]:
     old, new = answer.base.measures()[answer.by], change.measures[answer.by]
     return [
-        format_number(change.gain or 0.0),
+        "-" if change.gain is None else format_number(change.gain),
         percent(round(new / old - 1, 3) + 0.0, "+"),  # -0.0 + 0.0 is 0.0
         *cells(measures, change.measures),
         text_of(change),
@@ -112,11 +119,9 @@ def _rows(answer: WhatIfAnswer) -> Iterator[Row]:
     other = [text_of(change) for change in answer.changes if _other_work(change, answer)]
     if other:
         text = ", ".join(other)
-        yield Row(
-            "work", f"{text}: another amount of work in a step, compared by the time per token"
-        )
+        yield Row("work", f"{text}: other tokens in a step; parts are those of a token")
     for change in answer.changes:
-        if change.gain is None:
+        if change.change is None:
             name, why = text_of(change), change.why or ""
             label = "memory" if change.fits is False else change.verdict
             yield Row(label, f"{name}: {why.removeprefix(f'--set {name}: ')}", warning=True)
@@ -134,16 +139,17 @@ def _other_work(change: ChangeResult, answer: WhatIfAnswer) -> bool:
 
 def _together(answer: WhatIfAnswer, together: ChangeResult) -> str:
     """Return what all valid changes do together, and what they do alone."""
-    if together.gain is None:
+    if together.change is None:
         return f"no result: {together.why}"
     joined = [change for change in answer.changes if {*change.settings} <= {*together.settings}]
     everything = len(joined) == len(answer.changes)
     which = "all changes" if everything else f"the {len(joined)} valid changes"
     measure, base = measure_of(answer), answer.base.measures()[answer.by]
     text = f"{which}: {format_change(measure, base, together.measures[answer.by])}"
-    text += f", gain {format_number(together.gain)}"
+    if together.gain is not None:
+        text += f", gain {format_number(together.gain)}"
     if answer.product is not None:
-        text += f"; the gains alone multiply to {format_number(answer.product)}"
+        text += f"; separate gains multiply to {format_number(answer.product)}"
     if answer.of_sum is not None:
-        text += f", {percent(answer.of_sum)} of the sum of their changes"
+        text += f"; the change is {percent(answer.of_sum)} of the sum of separate changes"
     return text if together.fits else f"{text}; {together.facts['memory'].after}"

@@ -1,0 +1,28 @@
+"""The end of a command, for tests of the command line."""
+
+import json
+
+import pytest
+
+from clustersim.cli import main
+
+
+def ending(capsys, *arguments):
+    """Return exit code, standard output and standard error of a command."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return end.value.code or 0, *capsys.readouterr()
+
+
+def printed(capsys, *arguments):
+    """Return the object that a command prints with ``--json``, on one process."""
+    code, out, error = ending(capsys, *arguments, "--jobs", "1", "--json")
+    assert (code, error) == (0, "")
+    return json.loads(out)
+
+
+def rejected(capsys, *arguments):
+    """Return the one line that a command with invalid input prints, which ends with code 2."""
+    code, out, error = ending(capsys, *arguments)
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    return error
