@@ -25,9 +25,9 @@ from pydantic import BaseModel
 from schema_keys import Key, answer_keys, check_meanings, file_keys
 
 from clustersim.answers import schema
-from clustersim.calibration.answer import Calibration
-from clustersim.calibration.kernel_fits import KernelFits
-from clustersim.calibration.kernel_grades import KernelGrades
+from clustersim.calibration.kernels.fits import KernelFits
+from clustersim.calibration.kernels.grades import KernelGrades
+from clustersim.calibration.runs.answer import Calibration
 from clustersim.catalog import engines, frameworks, models, records
 from clustersim.catalog.finding import FOLDERS, entry_names
 from clustersim.catalog.price_records import PricesRecord, SiteRecord

@@ -20,7 +20,7 @@ from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.rows import Entry
 from clustersim.validation.curves import grade_curves, read_curves
-from clustersim.validation.inference_cases import FAMILY as INFERENCE
+from clustersim.validation.inference.cases import FAMILY as INFERENCE
 from tools.claims.claims import judge_claims
 from tools.explanation.answer import check_number, explain
 from tools.explanation.quantities import count_quantities

@@ -6,7 +6,7 @@ measured time, sigma the scatter of r and s the spread of the prior of x.  The f
 .. math:: \min_x \sum_i \rho\left((r_i(x) / \sigma)^2\right) + \sum_j (x_j / s_j)^2
 
 between bounds, with the loss rho(z) = 2 (sqrt(1 + z) - 1), by which the pull of an outlier is that
-of a row at sigma; that of a run slower than predicted falls further out (`loss`).  It is found by
+of a row at sigma; that of a run slower than predicted falls further out (`linear`).  It is found by
 the Gauss-Newton method: r is linearised around the last x, scipy solves the least squares, and r is
 evaluated again; its slopes only where it is not linear.
 
@@ -23,12 +23,16 @@ from typing import Final
 import numpy as np
 
 from clustersim.calibration.linear import (
+    Array,
+    Flags,
     Line,
     Numbers,
     Prior,
+    robust_loss,
+    slow_rows,
     solve_linear,
+    weights,
 )
-from clustersim.calibration.loss import Array, Flags, robust_loss, slow_rows, weights
 from clustersim.validation.robust import scatter
 
 Task = tuple[Array, Numbers]

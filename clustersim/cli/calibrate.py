@@ -13,8 +13,8 @@ from clustersim.cli.output import echo, print_tables
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from clustersim.calibration.answer import Calibration
-    from clustersim.calibration.arguments import Request
+    from clustersim.calibration.runs.answer import Calibration
+    from clustersim.calibration.runs.request import Request
     from clustersim.catalog.reading import Document
     from clustersim.runs.executors import Workers
 
@@ -106,7 +106,7 @@ def _fit_runs(
     computing: "AbstractContextManager[Workers]", *, force: bool, json_output: bool,
 ) -> None:  # fmt: skip
     """Fit the coefficients of one accelerator to kernels and runs of its own, and print them."""
-    from clustersim.calibration import arguments
+    from clustersim.calibration.runs import request as requests
     from clustersim.catalog.writing import check_new
 
     if accelerator is None:
@@ -115,7 +115,7 @@ def _fit_runs(
         raise ScenarioError(f"{out}: must end in .yaml, so that scenarios in its folder find it")
     if out is not None:
         check_new(out, force=force)
-    request = arguments.read_request(accelerator, paths, group or [])
+    request = requests.read_request(accelerator, paths, group or [])
     answer = _calibrated(request, computing)
     if not json_output:
         _show(answer)  # before the files are written, which may fail
@@ -135,7 +135,7 @@ def _reject(given: Mapping[str, object], option: str, others: Sequence[str]) -> 
 
 
 def _write_script(out: Path, *, force: bool) -> None:
-    from clustersim.calibration.files import measuring_script
+    from clustersim.calibration.runs.files import measuring_script
     from clustersim.catalog.writing import write_new
 
     write_new(out, measuring_script(), force=force)
@@ -148,19 +148,19 @@ def _calibrated(request: "Request", computing: "AbstractContextManager[Workers]"
     """Fit, with a status line on the terminal."""
     from rich.console import Console
 
-    from clustersim.calibration import arguments
+    from clustersim.calibration.runs import request as requests
 
     console = Console(stderr=True)
     with computing as executor:
         if not console.is_terminal:
-            return arguments.calibrate(request, executor)
+            return requests.calibrate(request, executor)
         with console.status("fitting"):
-            return arguments.calibrate(request, executor)
+            return requests.calibrate(request, executor)
 
 
 def _write(answer: "Calibration", document: "Document", out: Path, *, force: bool) -> "Calibration":
     """Write all files, or none if one already exists; return the answer with their names."""
-    from clustersim.calibration.files import catalogue_files
+    from clustersim.calibration.runs.files import catalogue_files
     from clustersim.catalog.writing import write_all
 
     texts = catalogue_files(answer, document, out)
@@ -170,7 +170,7 @@ def _write(answer: "Calibration", document: "Document", out: Path, *, force: boo
 
 def _show(answer: "Calibration") -> None:
     """Print the tables, and why cases are left out."""
-    from clustersim.calibration import text
+    from clustersim.calibration.runs import text
 
     echo(f"{answer.accelerator}, fitted to {answer.rows_of}")
     print_tables(text.calibration_tables(answer))

@@ -11,7 +11,7 @@ from clustersim.cli.output import echo, print_tables
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from clustersim.calibration.kernel_fits import KernelFits
+    from clustersim.calibration.kernels.fits import KernelFits
     from clustersim.runs.executors import Workers
 
 
@@ -23,7 +23,7 @@ def tables_among(paths: Sequence[Path]) -> list[Path]:
     ScenarioError
         when only some of the files are.
     """
-    from clustersim.calibration.kernel_tables import has_accelerators
+    from clustersim.calibration.kernels.tables import has_accelerators
     from clustersim.catalog.text_files import shown
 
     tables = [path for path in paths if path.suffix == ".csv" and has_accelerators(path)]
@@ -38,8 +38,8 @@ def tables_among(paths: Sequence[Path]) -> list[Path]:
 
 def grade_tables(paths: Sequence[Path], accelerator: str | None, *, json_output: bool) -> None:
     """Print the errors of tables of kernels."""
-    from clustersim.calibration.kernel_grades import grade_kernels
-    from clustersim.calibration.kernel_text import GRADES, left_out_lines
+    from clustersim.calibration.kernels.grades import grade_kernels
+    from clustersim.calibration.kernels.text import GRADES, left_out_lines
 
     answer = grade_kernels(paths, accelerator)
     if json_output:
@@ -61,8 +61,8 @@ def fit_tables(
     json_output: bool,
 ) -> None:
     """Fit tables of kernels, print the fits, and write the files of their accelerators."""
-    from clustersim.calibration.kernel_fits import kernel_files
-    from clustersim.calibration.kernel_text import FITS, left_out_lines
+    from clustersim.calibration.kernels.fits import kernel_files
+    from clustersim.calibration.kernels.text import FITS, left_out_lines
     from clustersim.catalog.writing import write_all
 
     answer = _fitted(paths, accelerator, computing)
@@ -85,7 +85,7 @@ def _fitted(
     """Fit, with a status line on the terminal."""
     from rich.console import Console
 
-    from clustersim.calibration.kernel_fits import fit_kernels
+    from clustersim.calibration.kernels.fits import fit_kernels
 
     console = Console(stderr=True)
     with computing as executor:

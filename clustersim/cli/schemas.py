@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any, Final
 
 from clustersim import answers
-from clustersim.calibration.answer import Calibration
-from clustersim.calibration.kernel_fits import KernelFits
-from clustersim.calibration.kernel_grades import KernelGrades
+from clustersim.calibration.kernels.fits import KernelFits
+from clustersim.calibration.kernels.grades import KernelGrades
+from clustersim.calibration.runs.answer import Calibration
 from clustersim.engine.network.flows import FinishTimes
 from clustersim.importers.answer import ImportAnswer
 from clustersim.reports.listing.answer import ListedEntry

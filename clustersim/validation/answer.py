@@ -13,9 +13,9 @@ from clustersim.validation.cases.reasons import ReasonCount, count_reasons
 from clustersim.validation.cases.rows import Entry, read_entries
 from clustersim.validation.curves import CurveErrors, grade_curves, read_curves
 from clustersim.validation.intervals import Coverage, coverage_of
-from clustersim.validation.layout_ranking import JobRanking, job_runs
 from clustersim.validation.metric_errors import MetricErrors, metric_errors
 from clustersim.validation.outcome import CaseAnswer, Outcome
+from clustersim.validation.ranking import JobRanking, job_runs
 from clustersim.validation.summary import ErrorSummary, summarise
 
 FILES = ("cases.yaml", "inference_cases.yaml")

@@ -20,10 +20,6 @@ from clustersim.scenario.load import Loaded
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate
-from clustersim.validation import duration_cases as duration
-from clustersim.validation import energy_cases as energy
-from clustersim.validation import goodput_cases as goodput
-from clustersim.validation import straggler_cases as stragglers
 from clustersim.validation.cases.case import Case, case_of
 from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.reasons import Reason, Ungradable
@@ -31,6 +27,7 @@ from clustersim.validation.cases.rows import Entry, Row
 from clustersim.validation.cases.scenario import scenario_of
 from clustersim.validation.cases.settings import CHEAPEST, RECOMPUTE
 from clustersim.validation.cases.texts import HARDWARE, MODEL
+from clustersim.validation.families import durations, energy, goodput, stragglers
 from clustersim.validation.grading import (
     SINGLE_LAYER,
     Grade,
@@ -41,8 +38,8 @@ from clustersim.validation.grading import (
     measured_memory,
     measured_metric,
 )
-from clustersim.validation.inference_cases import FAMILY as INFERENCE
-from clustersim.validation.inference_grading import inference_outcome
+from clustersim.validation.inference.cases import FAMILY as INFERENCE
+from clustersim.validation.inference.grading import inference_outcome
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.single_layer import layer_flops, layer_times
 from clustersim.workload.precision import PRECISIONS
@@ -187,7 +184,7 @@ _EFFECTS: Final[Mapping[str, Callable[[Row], tuple[list[Grade], dict[str, str]]]
     stragglers.FAMILY: stragglers.grade_straggler_case,
     energy.FAMILY: energy.grade_energy_case,
     goodput.FAMILY: goodput.grade_goodput_case,
-    duration.FAMILY: duration.grade_duration_case,
+    durations.FAMILY: durations.grade_duration_case,
 }
 """What grades rows of a family that are no steps."""
 

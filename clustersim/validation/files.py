@@ -13,8 +13,8 @@ from clustersim.validation.answer import Validation
 from clustersim.validation.cases.case import LAYOUT
 from clustersim.validation.cases.settings import Settings
 from clustersim.validation.charts import errors_chart, scatter_chart, timed_cases
-from clustersim.validation.layout_ranking import JobRanking
 from clustersim.validation.outcome import CaseAnswer
+from clustersim.validation.ranking import JobRanking
 from clustersim.validation.summary import ErrorSummary
 
 TABLES: Final = ("cases", "groups", "layouts")

@@ -7,7 +7,7 @@ from typing import Any
 from clustersim.memory.verdict import can_fit
 from clustersim.validation.cases.reasons import Reason, join_reasons
 from clustersim.validation.grading import Grade
-from clustersim.validation.token_times import TokenTime
+from clustersim.validation.inference.token_times import TokenTime
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy as np
 
 from clustersim.validation.baseline import best_constant, errors_of, rated_runs
 from clustersim.validation.grading import MEMORY
-from clustersim.validation.layout_ranking import job_runs, pooled_tau, tau_of
 from clustersim.validation.outcome import Outcome
+from clustersim.validation.ranking import job_runs, pooled_tau, tau_of
 from clustersim.validation.robust import half_sample_mode
 
 LEAST_RUNS: Final = 5

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.calibration.answer import fit_accelerator
-from clustersim.calibration.arguments import calibrate, read_request
-from clustersim.calibration.coefficients import fact_at, with_products, with_values
-from clustersim.calibration.files import catalogue_files
 from clustersim.calibration.fitting import fit
 from clustersim.calibration.linear import Prior
-from clustersim.calibration.measured_kernels import kernel_seconds, read_kernels
-from clustersim.calibration.measured_runs import read_runs, run_seconds
+from clustersim.calibration.runs.answer import fit_accelerator
+from clustersim.calibration.runs.coefficients import fact_at, with_products, with_values
+from clustersim.calibration.runs.files import catalogue_files
+from clustersim.calibration.runs.kernels import kernel_seconds, read_kernels
+from clustersim.calibration.runs.replays import read_runs, run_seconds
+from clustersim.calibration.runs.request import calibrate, read_request
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import sourced

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from clustersim.answers import from_json
-from clustersim.calibration.kernel_fits import KernelFits, fit_kernels, kernel_files
-from clustersim.calibration.kernel_grades import KernelGrades, grade_kernels
-from clustersim.calibration.kernel_tables import read_tables
-from clustersim.calibration.measured_accelerators import measured_groups
+from clustersim.calibration.kernels.accelerators import measured_groups
+from clustersim.calibration.kernels.fits import KernelFits, fit_kernels, kernel_files
+from clustersim.calibration.kernels.grades import KernelGrades, grade_kernels
+from clustersim.calibration.kernels.tables import read_tables
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import entry_names, find
 from clustersim.catalog.kernel_records import find_kernel_fits

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clustersim.calibration.expert_loads import expert_loads
-from clustersim.calibration.kernel_tables import has_accelerators, read_tables
+from clustersim.calibration.kernels.expert_loads import expert_loads
+from clustersim.calibration.kernels.tables import has_accelerators, read_tables
 from clustersim.errors import ScenarioError
 
 

@@ -12,8 +12,8 @@ import sys
 
 import pytest
 
-from clustersim.calibration.files import measuring_script
-from clustersim.calibration.measured_kernels import read_kernels
+from clustersim.calibration.runs.files import measuring_script
+from clustersim.calibration.runs.kernels import read_kernels
 from clustersim.cli import main
 
 STAND_IN = '''

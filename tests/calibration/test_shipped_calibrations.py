@@ -5,7 +5,7 @@ import shlex
 import pytest
 from typer.main import get_command
 
-from clustersim.calibration.coefficients import accelerator_coefficients, fact_at
+from clustersim.calibration.runs.coefficients import accelerator_coefficients, fact_at
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import entry_names, find, shipped
 from clustersim.catalog.records import AcceleratorRecord

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from clustersim.calibration.fitting import fit
-from clustersim.calibration.linear import Prior
-from clustersim.calibration.loss import robust_loss, weights
+from clustersim.calibration.linear import Prior, robust_loss, weights
 
 PRIOR = Prior(np.array([0.7]), np.array([-3.0]), np.array([3.0]))
 """A coefficient that is known to a factor of two."""

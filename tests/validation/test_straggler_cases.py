@@ -4,7 +4,7 @@ import pytest
 
 from clustersim.validation.case_runs import run_cases
 from clustersim.validation.cases.rows import parse_entries
-from clustersim.validation.straggler_cases import expected_maximum
+from clustersim.validation.families.stragglers import expected_maximum
 
 
 def outcome(**row):

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clustersim.calibration.files import four_digits
-from clustersim.calibration.kernel_tables import read_tables
-from clustersim.calibration.measured_accelerators import MeasuredGroup, measured_groups
-from clustersim.calibration.surface_fits import (
+from clustersim.calibration.kernels.accelerators import MeasuredGroup, measured_groups
+from clustersim.calibration.kernels.surfaces import (
     LEAST_ROWS,
     FittedTerm,
     KernelErrors,
@@ -24,6 +22,8 @@ from clustersim.calibration.surface_fits import (
     held_out_ratios,
     kernel_errors,
 )
+from clustersim.calibration.kernels.tables import read_tables
+from clustersim.calibration.runs.files import four_digits
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import facts
 from clustersim.catalog.kernel_records import KernelsRecord, find_kernel_fits

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from clustersim.calibration.expert_loads import expert_loads
+from clustersim.calibration.kernels.expert_loads import expert_loads
 from clustersim.cost.surfaces.decode import assumed_packed
 from clustersim.cost.surfaces.formats import FORMATS, OUTPUT
 from clustersim.cost.surfaces.grouped import tile_counts

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.calibration.loss import Array
+from clustersim.calibration.linear import Array
 
 POWER_LAW: Final = "power_law_"
 """Prefix of the names of skewed routings."""

@@ -22,7 +22,7 @@ from clustersim.topology.cluster import build_cluster
 from clustersim.validation.cases.reasons import NOT_STATED, Reason, Ungradable
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Number, Text
-from clustersim.validation.inference_settings import (
+from clustersim.validation.inference.settings import (
     InferenceSettings,
     ServedModel,
     inference_settings,

@@ -7,17 +7,16 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.calibration.coefficients import (
+from clustersim.calibration.fitting import DETERMINED, Fit, HeldOut, fit, hold_out
+from clustersim.calibration.linear import Array, Prior
+from clustersim.calibration.runs.coefficients import (
     Coefficient,
     accelerator_coefficients,
     with_products,
 )
-from clustersim.calibration.fit_rows import Rows
-from clustersim.calibration.fitting import DETERMINED, Fit, HeldOut, fit, hold_out
-from clustersim.calibration.linear import Prior
-from clustersim.calibration.loss import Array
-from clustersim.calibration.measured_kernels import KernelRow
-from clustersim.calibration.measured_runs import MeasuredRun
+from clustersim.calibration.runs.kernels import KernelRow
+from clustersim.calibration.runs.replays import MeasuredRun
+from clustersim.calibration.runs.rows import Rows
 from clustersim.catalog.records import AcceleratorRecord
 
 DEPENDENT: Final = 1e-3

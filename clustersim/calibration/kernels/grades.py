@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from clustersim.calibration.kernel_tables import read_tables
-from clustersim.calibration.loss import Array
-from clustersim.calibration.measured_accelerators import measured_groups
-from clustersim.calibration.surface_fits import KernelErrors, kernel_errors
+from clustersim.calibration.kernels.accelerators import measured_groups
+from clustersim.calibration.kernels.surfaces import KernelErrors, kernel_errors
+from clustersim.calibration.kernels.tables import read_tables
+from clustersim.calibration.linear import Array
 from clustersim.catalog.text_files import shown
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from clustersim.cost.surfaces.formats import FORMATS
 from clustersim.inference.formats import WEIGHTS
-from clustersim.validation.inference_cases import STATIC, USERS, InferenceCase
+from clustersim.validation.inference.cases import STATIC, USERS, InferenceCase
 from clustersim.workload.parameters import model_parameters
 
 COMPUTE: Final = 0.78

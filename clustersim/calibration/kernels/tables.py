@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from clustersim.calibration.kernel_words import (
+from clustersim.calibration.kernels.words import (
     Cells,
     Measurement,
     UnmodelledKernelError,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from clustersim.calibration.answer import Calibration, NotFitted, TimeErrors
+from clustersim.calibration.runs.answer import Calibration, NotFitted, TimeErrors
 from clustersim.render.tables import ResultTable, percent
 from clustersim.units import format_flops_per_second, format_seconds
 

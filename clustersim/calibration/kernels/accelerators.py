@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from clustersim.calibration.kernel_tables import KernelTables, MeasuredKernel
-from clustersim.calibration.surface_fits import SurfaceRows
+from clustersim.calibration.kernels.surfaces import SurfaceRows
+from clustersim.calibration.kernels.tables import KernelTables, MeasuredKernel
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
 from clustersim.catalog.kernel_records import KernelFit, KernelsRecord, find_kernel_fits

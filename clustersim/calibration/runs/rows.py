@@ -13,12 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.calibration.coefficients import Coefficient, with_values
 from clustersim.calibration.fitting import Task
-from clustersim.calibration.linear import Numbers
-from clustersim.calibration.loss import Array, Flags
-from clustersim.calibration.measured_kernels import KernelRow, kernel_seconds
-from clustersim.calibration.measured_runs import MeasuredRun, run_seconds
+from clustersim.calibration.linear import Array, Flags, Numbers
+from clustersim.calibration.runs.coefficients import Coefficient, with_values
+from clustersim.calibration.runs.kernels import KernelRow, kernel_seconds
+from clustersim.calibration.runs.replays import MeasuredRun, run_seconds
 from clustersim.catalog.records import AcceleratorRecord
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 

@@ -21,21 +21,21 @@ from clustersim.simulation.service.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row
 from clustersim.validation.grading import Grade
-from clustersim.validation.inference_baseline import baseline_predictions
-from clustersim.validation.inference_cases import (
+from clustersim.validation.inference.baseline import baseline_predictions
+from clustersim.validation.inference.cases import (
     STATIC,
     TRACE,
     USERS,
     InferenceCase,
     inference_case,
 )
-from clustersim.validation.outcome import Outcome
-from clustersim.validation.token_times import (
+from clustersim.validation.inference.token_times import (
     TokenTime,
     replayed_token,
     static_token,
     step_time,
 )
+from clustersim.validation.outcome import Outcome
 
 TIMES: Final = frozenset({"latency_s", "ttft_ms", "tpot_ms"})
 """Metrics of which more is slower."""

@@ -9,9 +9,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
-from clustersim.calibration.answer import Calibration, NotFitted, fit_accelerator
-from clustersim.calibration.measured_kernels import KernelRow, KernelTable, read_kernels
-from clustersim.calibration.measured_runs import MeasuredRun, read_runs
+from clustersim.calibration.runs.answer import Calibration, NotFitted, fit_accelerator
+from clustersim.calibration.runs.kernels import KernelRow, KernelTable, read_kernels
+from clustersim.calibration.runs.replays import MeasuredRun, read_runs
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
 from clustersim.catalog.reading import Document

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from clustersim.calibration.kernel_fits import KernelFits
-from clustersim.calibration.kernel_grades import KernelGrade, KernelGrades
-from clustersim.calibration.surface_fits import FittedTerm
+from clustersim.calibration.kernels.fits import KernelFits
+from clustersim.calibration.kernels.grades import KernelGrade, KernelGrades
+from clustersim.calibration.kernels.surfaces import FittedTerm
 from clustersim.render.tables import ResultTable, percent
 from clustersim.units import format_seconds
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from clustersim.calibration.coefficients import (
+from clustersim.calibration.runs.coefficients import (
     FLASH,
     Coefficient,
     flash_facts,

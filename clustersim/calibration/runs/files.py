@@ -10,8 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim.calibration.answer import Calibration, FittedCoefficient, TimeErrors
-from clustersim.calibration.coefficients import FIT
+from clustersim.calibration.runs.answer import Calibration, FittedCoefficient, TimeErrors
+from clustersim.calibration.runs.coefficients import FIT
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Record
 from clustersim.catalog.reading import Document, parse_yaml

@@ -13,9 +13,8 @@ from typing import Final
 import numpy as np
 
 from clustersim.calibration.fitting import Fit, Task, fit
-from clustersim.calibration.kernel_words import Measurement
-from clustersim.calibration.linear import Prior
-from clustersim.calibration.loss import Array
+from clustersim.calibration.kernels.words import Measurement
+from clustersim.calibration.linear import Array, Prior
 from clustersim.cost.surfaces.kernel_kinds import CONDITIONS, SURFACES
 from clustersim.cost.surfaces.surface import Surface, Term, predict
 from clustersim.topology.accelerator import Accelerator

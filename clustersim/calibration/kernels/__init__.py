@@ -1,0 +1,1 @@
+"""Calibration to tables of measured kernels: surfaces of many accelerators, fits and grades."""

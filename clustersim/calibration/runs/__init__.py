@@ -1,0 +1,1 @@
+"""Calibration of one accelerator to its measured kernels and training runs."""

@@ -1,0 +1,1 @@
+"""Measured inference: rows as services, their predictions and a one-line baseline."""
