@@ -71,12 +71,12 @@ class Blocks:
         """Free blocks, together [B]."""
         return sum(nbytes for nbytes, _ in self._free)
 
-    def take(self, nbytes: float) -> Block:
+    def allocate(self, nbytes: float) -> Block:
         """Return the block of a new tensor."""
         size = max(1, -(-int(nbytes) // ROUND)) * ROUND
-        place = bisect_left(self._free, (size, 0))
-        if place < len(self._free):
-            block = self._blocks[self._free.pop(place)[1]]
+        index = bisect_left(self._free, (size, 0))
+        if index < len(self._free):
+            block = self._blocks[self._free.pop(index)[1]]
         else:
             block = self._segment(size)
         if block.nbytes - size > REMAINDER:
@@ -84,17 +84,17 @@ class Blocks:
         block.used = True
         return block
 
-    def hold(self, nbytes: float) -> None:
+    def reserve(self, nbytes: float) -> None:
         """Count segments that stay full."""
         self.reserved += int(nbytes)
         self.most = max(self.most, self.reserved)
 
-    def give(self, block: Block) -> None:
+    def free(self, block: Block) -> None:
         """Free the block of a tensor."""
         block.used = False
-        for near in (block.before, block.after):
-            if near is not None and not near.used:
-                self._join(block, near)
+        for neighbour in (block.before, block.after):
+            if neighbour is not None and not neighbour.used:
+                self._join(block, neighbour)
         insort(self._free, (block.nbytes, block.number))
 
     def _segment(self, size: int) -> Block:
@@ -127,16 +127,16 @@ class Blocks:
         block.after = rest
         insort(self._free, (rest.nbytes, rest.number))
 
-    def _join(self, block: Block, near: Block) -> None:
+    def _join(self, block: Block, neighbour: Block) -> None:
         """Merge a free neighbour into a block."""
-        self._free.pop(bisect_left(self._free, (near.nbytes, near.number)))
-        del self._blocks[near.number]
-        block.nbytes += near.nbytes
-        if near is block.before:
-            block.before = near.before
-            if near.before is not None:
-                near.before.after = block
+        self._free.pop(bisect_left(self._free, (neighbour.nbytes, neighbour.number)))
+        del self._blocks[neighbour.number]
+        block.nbytes += neighbour.nbytes
+        if neighbour is block.before:
+            block.before = neighbour.before
+            if neighbour.before is not None:
+                neighbour.before.after = block
         else:
-            block.after = near.after
-            if near.after is not None:
-                near.after.before = block
+            block.after = neighbour.after
+            if neighbour.after is not None:
+                neighbour.after.before = block

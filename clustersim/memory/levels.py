@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from clustersim.memory.verdict import PARTS, ChunkMemory, Parts, StageMemory, Verdict
 from clustersim.timeline import BATCH, OPTIMISER, Timeline, Track, in_batches
 
+_OPENED: Final = np.array([1, -1, 0, -1])
+"""Microbatches that a step opens, by kind; the last half of its backward closes one."""
+
 
 class Peak(NamedTuple):
     """The most bytes of activations and the most microbatches, one for each chunk, held at once."""
@@ -30,13 +33,12 @@ def peak_activations(
 
     Parameters
     ----------
-    kind, chunk : which step each one is, in order, `kind` by its place in `timeline.KINDS`
+    kind, chunk : which step each one is, in order, `kind` by its index in `timeline.KINDS`
     nbytes : kept for one microbatch in each chunk [B]
     left : share of that which remains between the two halves of a split backward
     """
-    kept = np.array(nbytes)[chunk] * np.array([1.0, -1.0, left - 1.0, -left])[kind]
-    held = np.cumsum(np.array([1, -1, 0, -1])[kind])
-    return Peak(float(np.cumsum(kept).max()), int(held.max()))
+    change = np.array(nbytes)[chunk] * np.array([1.0, -1.0, left - 1.0, -left])[kind]
+    return Peak(float(np.cumsum(change).max()), int(np.cumsum(_OPENED[kind]).max()))
 
 
 class Changes(NamedTuple):
@@ -61,9 +63,6 @@ def changes_by_step(chunks: Sequence[ChunkMemory]) -> Changes:
     change = np.stack([kept, -kept, left - kept, -left], axis=1)
     return Changes(parts, change, np.stack([ahead, back, back, np.zeros_like(kept)], axis=1))
 
-
-_OPENED: Final = np.array([1, -1, 0, -1])
-"""Microbatches that a step opens, by kind; the last half of its backward closes one."""
 
 _BEFORE: Final = np.array([0, 1, 1, 1])
 """Whether the fullest moment of a step is before its change, by kind."""
@@ -90,7 +89,7 @@ def levels(
 
     Parameters
     ----------
-    kind, chunk : of each step, `kind` by its place in `timeline.KINDS`
+    kind, chunk : of each step, `kind` by its index in `timeline.KINDS`
     """
     parts, change, inside = changes_by_step(chunks)
     after = np.cumsum(change[chunk, kind], axis=0)
@@ -128,8 +127,8 @@ def fullest_moment(
     """
     change, inside = changes.change[chunk, kind], changes.inside[chunk, kind]
     own = inside - _BEFORE[kind][:, None] * change
-    held = np.cumsum(change.sum(axis=1)[steps]) + own.sum(axis=1)[steps]
-    moment = int(held.argmax())
+    total = np.cumsum(change.sum(axis=1)[steps]) + own.sum(axis=1)[steps]
+    moment = int(total.argmax())
     done, last = np.bincount(steps[: moment + 1], minlength=len(kind)), steps[moment]
     parts = dict(zip(changes.parts, (done @ change + own[last]).tolist(), strict=True))
     closing = _OPENED[kind[last]] < 0
@@ -141,10 +140,10 @@ def at_peak(moving: Moment, steady: Parts, step: float = 0.0) -> tuple[dict[str,
 
     The optimiser step, where its buffers are more than microbatches ever hold.
     """
-    parts, held = moving
+    parts, microbatches = moving
     if step > moving.nbytes:
-        parts, held = {"workspace": step}, 0
-    return {part: steady.get(part, 0.0) + parts.get(part, 0.0) for part in PARTS}, held
+        parts, microbatches = {"workspace": step}, 0
+    return {part: steady.get(part, 0.0) + parts.get(part, 0.0) for part in PARTS}, microbatches
 
 
 # --- over time ------------------------------------------------------------------------------------
@@ -175,13 +174,13 @@ class MemoryCurve:
 
 def memory_curve(stage: StageMemory, track: Track) -> MemoryCurve:
     """Return the memory of a stage over time, from the steps of its rank class."""
-    held = levels(stage.chunks, track.kind.astype(np.int64), track.chunk.astype(np.int64))
+    level = levels(stage.chunks, track.kind.astype(np.int64), track.chunk.astype(np.int64))
     rows = 2 * len(track.start)
     before, after = np.zeros(1), _optimiser_step(track)
     time = np.concatenate([before, np.stack([track.start, track.end], axis=1).ravel(), after])
-    values = np.zeros((len(held.parts), len(time)))
-    values[:, 1 : rows + 1 : 2], values[:, 2 : rows + 2 : 2] = held.during.T, held.after.T
-    moving = dict(zip(held.parts, values, strict=True))
+    values = np.zeros((len(level.parts), len(time)))
+    values[:, 1 : rows + 1 : 2], values[:, 2 : rows + 2 : 2] = level.during.T, level.after.T
+    moving = dict(zip(level.parts, values, strict=True))
     moving["workspace"] = moving.get("workspace", np.zeros(len(time)))
     moving["workspace"][-2] += stage.step
     ordered = {str(part): moving[part] for part in PARTS if part in moving}

@@ -23,9 +23,15 @@ from clustersim.memory.levels import (
     fullest_moment,
     levels,
 )
-from clustersim.memory.recipe import memory_recipe
 from clustersim.memory.reserved import replayed
-from clustersim.memory.states import boundary, on_host, steady_parts, step_buffers, whole_input
+from clustersim.memory.states import (
+    boundary,
+    memory_recipe,
+    on_host,
+    steady_parts,
+    step_buffers,
+    whole_input,
+)
 from clustersim.memory.verdict import ChunkMemory, Parts, StageMemory, Verdict
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
@@ -37,16 +43,16 @@ from clustersim.workload.slice import Slice
 def estimate_memory(job: Job) -> Verdict:
     """Return the memory of every stage at its peak, and whether it fits."""
     plan, node = job.plan, job.cluster.node
-    held_by = {stage: _held(job, stage) for stage in dict.fromkeys(job.layers.alike)}
+    usage_by = {stage: _usage(job, stage) for stage in dict.fromkeys(job.layers.alike)}
     return Verdict(
-        tuple(_stage(job, stage, held_by) for stage in range(plan.pipeline)),
+        tuple(_stage(job, stage, usage_by) for stage in range(plan.pipeline)),
         job.cluster.accelerator.memory_capacity,
         node.devices,
         math.inf if node.host_memory is None else node.host_memory,
     )
 
 
-class _Held(NamedTuple):
+class _Usage(NamedTuple):
     """What stages with the same layers hold: always, by microbatches, at the end, on the host.
 
     `apart` is the memory of freed tensors that serves no other yet [B], `share` is that of what
@@ -66,10 +72,10 @@ class _Held(NamedTuple):
     reserved: float | None
 
 
-def _held(job: Job, stage: int) -> _Held:
+def _usage(job: Job, stage: int) -> _Usage:
     recipe = memory_recipe(job)
     chunks = tuple(chunk_memory(job, stage, chunk) for chunk in range(job.plan.chunks))
-    return _Held(
+    return _Usage(
         chunks,
         changes_by_step(chunks),
         steady_parts(job, stage),
@@ -82,16 +88,16 @@ def _held(job: Job, stage: int) -> _Held:
     )
 
 
-def _stage(job: Job, stage: int, held_by: dict[int, _Held]) -> StageMemory:
+def _stage(job: Job, stage: int, usage_by: dict[int, _Usage]) -> StageMemory:
     """Return the memory of a stage.
 
     Parameters
     ----------
-    held_by : what it and the stages like it hold, by the first of them
+    usage_by : what it and the stages like it hold, by the first of them
     """
     plan = job.plan
-    held = held_by[job.layers.alike[stage]]
-    chunks, changes, steady, step, away = held[:5]
+    usage = usage_by[job.layers.alike[stage]]
+    chunks, changes, steady, step, away = usage[:5]
     kind, chunk = job.order.kinds_and_chunks
     steps = job.order.of[stage]
     if job.offload.activations:
@@ -103,16 +109,16 @@ def _stage(job: Job, stage: int, held_by: dict[int, _Held]) -> StageMemory:
     moment = fullest_moment(changes, kind, chunk, steps)
     parts, in_flight = at_peak(moment, steady, step)
     moving = max(0.0, moment.nbytes)
-    unused = _unused(held, moving) + held.apart
-    if held.reserved is not None:
-        unused = max(0.0, held.reserved + parts["runtime"] - sum(parts.values()))
+    unused = _unused(usage, moving) + usage.apart
+    if usage.reserved is not None:
+        unused = max(0.0, usage.reserved + parts["runtime"] - sum(parts.values()))
     room = job.cluster.accelerator.memory_capacity - sum(parts.values())
     parts["fragmentation"] = min(unused, max(0.0, room))
     ranks = plan.cell * plan.data
     return StageMemory(stage, steady, chunks, step, parts, in_flight, away, ranks)
 
 
-def _unused(held: _Held, moving: float) -> float:
+def _unused(usage: _Usage, moving: float) -> float:
     """Return the unused blocks that the allocator keeps at the peak of live tensors [B].
 
     Allocations that come and go leave holes.  Blocks that were allocated separately are not joined
@@ -124,10 +130,12 @@ def _unused(held: _Held, moving: float) -> float:
     ----------
     moving : the most that microbatches hold [B]
     """
-    if held.share is None:
+    if usage.share is None:
         return 0.0
-    blocks = (1 + held.share) * moving
-    return (max(blocks, held.step) if held.joined else blocks + held.step) - max(moving, held.step)
+    blocks = (1 + usage.share) * moving
+    return (max(blocks, usage.step) if usage.joined else blocks + usage.step) - max(
+        moving, usage.step
+    )
 
 
 def _held_results(job: Job, stage: int) -> float:
@@ -192,9 +200,9 @@ def kept_output(job: Job) -> float:
     DeepSpeed keeps the share that it has sent, ``runtime/pipe/engine.py``, ``_exec_forward_pass``.
     """
     recipe = memory_recipe(job)
-    if not recipe.keeps_output:
+    if not recipe.outputs:
         return 0.0
-    return boundary(job.shard) / (job.plan.tensor if recipe.shares_output else 1)
+    return boundary(job.shard) / (job.plan.tensor if recipe.outputs_shared else 1)
 
 
 def running_layer(job: Job, layers: Iterable[StackedLayer]) -> float:

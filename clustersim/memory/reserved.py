@@ -21,8 +21,7 @@ from clustersim.memory.eager import (
     forward_layer,
     forward_loss,
 )
-from clustersim.memory.recipe import memory_recipe
-from clustersim.memory.states import boundary, state_parts
+from clustersim.memory.states import boundary, memory_recipe, state_parts
 from clustersim.program.job import Job
 from clustersim.workload.finetune import linears
 
@@ -113,7 +112,7 @@ def _set_up(job: Job, blocks: Blocks, units: _Units, facts: ReplayFacts) -> None
     for _ in range(few):
         _wrap(blocks, tables, units.layer, facts.broadcast, shares, kept=kept)
     further = sum(tables) + (sum(units.layer) / shares if kept else 0.0)
-    blocks.hold((units.layers - few) * further)
+    blocks.reserve((units.layers - few) * further)
     mask = [float(model.longest**2)] if facts.mask else []
     _wrap(blocks, mask, units.root, facts.broadcast, shares, kept=kept)
 
@@ -130,19 +129,19 @@ def _wrap(
     """Set a unit up: its tensors are freed after its shard was cut from the flattened ones."""
     for nbytes in buffers:
         if nbytes > SMALL:
-            blocks.take(nbytes)
-    given = [blocks.take(nbytes) for nbytes in weights]
+            blocks.allocate(nbytes)
+    separate = [blocks.allocate(nbytes) for nbytes in weights]
     _broadcast(blocks, weights, bucket)
     whole = sum(weights)
-    flat = blocks.take(whole)
+    flat = blocks.allocate(whole)
     shard = flat
     if shares > 1:
-        shard = blocks.take(whole / shares)
-        blocks.give(flat)
-    for block in given:
-        blocks.give(block)
+        shard = blocks.allocate(whole / shares)
+        blocks.free(flat)
+    for block in separate:
+        blocks.free(block)
     if not kept:
-        blocks.give(shard)
+        blocks.free(shard)
 
 
 def _broadcast(blocks: Blocks, tensors: Sequence[float], bucket: float) -> None:
@@ -152,16 +151,16 @@ def _broadcast(blocks: Blocks, tensors: Sequence[float], bucket: float) -> None:
     """
     flight: list[Block] = []
     of_bucket: list[float] = []
-    for place, nbytes in enumerate(tensors):
+    for index, nbytes in enumerate(tensors):
         of_bucket.append(nbytes)
-        if sum(of_bucket) >= bucket or place == len(tensors) - 1:
+        if sum(of_bucket) >= bucket or index == len(tensors) - 1:
             if len(of_bucket) > 1:
                 if len(flight) == 2:
-                    blocks.give(flight.pop(0))
-                flight.append(blocks.take(sum(of_bucket)))
+                    blocks.free(flight.pop(0))
+                flight.append(blocks.allocate(sum(of_bucket)))
             of_bucket = []
     for block in flight:
-        blocks.give(block)
+        blocks.free(block)
 
 
 # --- a step ---------------------------------------------------------------------------------------
@@ -174,57 +173,57 @@ def _step(job: Job, blocks: Blocks, units: _Units, facts: ReplayFacts) -> None:
     slice_ = part.width * part.tokens * sequence if mask else 0.0
     shape = Shape(model, job.finetune, part.tokens, part.width, slice_)
     step = Tensors(blocks, saving=True)
-    step.make(embedded=boundary(part))
+    step.allocate(embedded=boundary(part))
     if mask:
         _mask(step, job)
     layers = job.layers.stacked(0, 0)
     recomputed = [job.layers.kept(stacked) <= boundary(part) for stacked in layers]
     running = [Tensors(blocks, saving=not each) for each in recomputed]
-    for place, held in enumerate(running):
-        forward_layer(held, shape)
-        if job.offload.activations and place:
-            running[place - 1].clear()  # on the host, once the next layer has read it
+    for index, tensors in enumerate(running):
+        forward_layer(tensors, shape)
+        if job.offload.activations and index:
+            running[index - 1].clear()  # on the host, once the next layer has read it
     forward_loss(step, shape)
     backward_loss(step, shape)
     trained = job.finetune is None
     if trained:
-        step.make(head=units.root[-1])
-    for held, as_well in list(zip(running, recomputed, strict=True))[: -BACKWARDS - 1 : -1]:
+        step.allocate(head=units.root[-1])
+    for tensors, repeated in list(zip(running, recomputed, strict=True))[: -BACKWARDS - 1 : -1]:
         saved = Tensors(blocks, saving=True)
         if job.offload.activations:
-            held.make(layer=boundary(part))
-        if as_well:
+            tensors.allocate(layer=boundary(part))
+        if repeated:
             forward_layer(saved, shape)
         backward_layer(saved, shape)
         if trained:
             _join_gradients(blocks, units.layer)
         saved.clear()
-        held.clear()
-    for held in running:
-        held.clear()
+        tensors.clear()
+    for tensors in running:
+        tensors.clear()
     if trained:
         _join_gradients(blocks, units.root[:-1], units.root[-1])
     step.clear()
 
 
-def _mask(held: Tensors, job: Job) -> None:
+def _mask(tensors: Tensors, job: Job) -> None:
     """``_update_causal_mask``: that of all positions for each sequence, then in 16 bits."""
     numbers = float(job.plan.micro * job.model.longest**2)
     nbytes = job.shard.width * numbers
-    held.make(repeated=numbers, narrow=nbytes, mask=nbytes)
-    held.drop("repeated", "narrow")
+    tensors.allocate(repeated=numbers, narrow=nbytes, mask=nbytes)
+    tensors.release("repeated", "narrow")
 
 
-def _join_gradients(blocks: Blocks, weights: Sequence[float], held: float = 0.0) -> None:
+def _join_gradients(blocks: Blocks, weights: Sequence[float], allocated: float = 0.0) -> None:
     """Allocate the gradients of the weights of a unit, and join them to be reduced.
 
     Parameters
     ----------
-    held : those of them that are held already [B]
+    allocated : those of them that exist already [B]
     """
-    sizes = [*weights, sum(weights) + held]
-    for block in [blocks.take(nbytes) for nbytes in sizes]:
-        blocks.give(block)
+    sizes = [*weights, sum(weights) + allocated]
+    for block in [blocks.allocate(nbytes) for nbytes in sizes]:
+        blocks.free(block)
 
 
 def _update(job: Job, blocks: Blocks, units: _Units, states: list[Block]) -> None:
@@ -239,6 +238,6 @@ def _update(job: Job, blocks: Blocks, units: _Units, states: list[Block]) -> Non
     owned = [nbytes / recipe.weights / _shares(job) for nbytes in owned]
     if not states:
         moments = [recipe.optimiser / 2 * numbers for numbers in owned for _ in range(2)]
-        states += [blocks.take(nbytes) for nbytes in moments]
-    for block in [blocks.take(recipe.step * numbers) for numbers in owned]:
-        blocks.give(block)
+        states += [blocks.allocate(nbytes) for nbytes in moments]
+    for block in [blocks.allocate(recipe.step * numbers) for numbers in owned]:
+        blocks.free(block)

@@ -7,7 +7,9 @@
 Rajbhandari et al. 2020, arXiv:1910.02054, section 5. Experts are sharded over their own copies.
 """
 
-from clustersim.memory.recipe import MemoryRecipe, memory_recipe, module_bytes
+import math
+from dataclasses import dataclass, fields
+
 from clustersim.memory.verdict import STATES
 from clustersim.program.job import Job
 from clustersim.program.movement.sharding import reduces_in_blocks
@@ -17,6 +19,99 @@ from clustersim.workload.slice import Slice
 
 FROM_WEIGHTS = ("parameters", "quantised_base", "gradients", "master_weights", "optimiser")
 FROM_OPTIMISER = ("master_weights", "optimiser")
+
+
+@dataclass(frozen=True)
+class MemoryRecipe:
+    """Bytes of states and buffers under a framework at a precision, defaults filled in.
+
+    Attributes
+    ----------
+    weights, master, gradients, optimiser : training states of a parameter [B]
+    gathered, reduced : a weight and a gradient that are gathered or reduced whole [B]
+    sharded : whether the framework gathers weights or reduces gradients by layer
+    frees : whether it frees gathered layers after their forward
+    prefetch : layers that it gathers ahead of the running one [count]
+    by_module : whether it gathers and reduces by module instead of by layer
+    runtime : held before the first tensor, with the buffers of graphs [B]
+    fragmentation : share of the memory that comes and goes; None where none is known [unitless]
+    bucket : buffer from which gradients are reduced [B]
+    renewed : gradients of a parameter that are freed before each backward and allocated in it [B]
+    step, norm : flat buffers of the optimiser step, for each parameter that it updates and, before
+        these, for each number of the largest tensor [B]
+    outputs : whether a stage keeps its output until its backward
+    outputs_shared : whether each tensor rank keeps its share of that output alone
+    ring : held by the backward of attention over a ring of ranks, for each number of queries [B]
+    loss_forward, loss_backward : bytes for each logit that the loss holds only while it runs [B]
+    gather_buffers : buffers of the size of a layer's whole input that are kept for gathers [count]
+    held_results : reduced results of a layer whose memory waits for their reduction [count]
+    lead : layers by which the host is ahead of the device [count]
+    joined : whether the allocator joins free blocks, which then serve any size
+    """
+
+    weights: float
+    gradients: float
+    optimiser: float
+    gathered: float
+    reduced: float
+    sharded: bool
+    frees: bool
+    prefetch: int
+    by_module: bool
+    runtime: float
+    fragmentation: float | None
+    master: float = 0.0
+    bucket: float = 0.0
+    renewed: float = 0.0
+    step: float = 0.0
+    norm: float = 0.0
+    outputs: bool = False
+    outputs_shared: bool = False
+    ring: float = 0.0
+    loss_forward: float = 0.0
+    loss_backward: float = 0.0
+    gather_buffers: int = 0
+    held_results: int = 0
+    lead: int = 0
+    joined: bool = False
+
+
+_NAMES = [field.name for field in fields(MemoryRecipe)]
+
+
+def memory_recipe(job: Job) -> MemoryRecipe:
+    """Return the recipe of the framework and precision of a job."""
+    framework, states = job.framework, job.framework.state[job.precision]
+    sharding, graphs = framework.sharding, framework.graphs
+    facts = framework.memory, states
+    known = ((name, getattr(record, name, None)) for record in facts for name in _NAMES)
+    values = {name: value for name, value in known if value is not None}
+    if states.step is not None:
+        values["norm"] = 0.0
+    return MemoryRecipe(
+        **values,
+        gathered=sharding.gather if sharding else job.shard.width,
+        reduced=sharding.reduce if sharding else job.shard.width,
+        sharded=sharding is not None,
+        frees=sharding.reshard if sharding else True,
+        prefetch=sharding.prefetch if sharding else 0,
+        by_module=bool(sharding and sharding.by_module),
+        runtime=framework.runtime_memory + ((graphs and graphs.memory) or 0.0),
+        fragmentation=framework.fragmentation,
+    )
+
+
+def module_bytes(job: Job, recipe: MemoryRecipe, width: float) -> float:
+    """Return the most that is gathered or reduced at once: infinite except by module [B].
+
+    Parameters
+    ----------
+    width : of a weight or gradient [B]
+    """
+    model = job.model
+    if not recipe.by_module:
+        return math.inf
+    return width * model.hidden * max(model.ffn, 3 * model.hidden) / job.plan.tensor
 
 
 def steady_parts(job: Job, stage: int) -> dict[str, float]:

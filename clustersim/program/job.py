@@ -27,10 +27,9 @@ from clustersim.topology.cluster import Cluster
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.model import Transformer
 from clustersim.workload.offload import NO_OFFLOAD, Offload
-from clustersim.workload.precision import PRECISIONS
-from clustersim.workload.recompute import NONE, Recompute
+from clustersim.workload.ops import NONE, Recompute
 from clustersim.workload.routing import BALANCED, Routing
-from clustersim.workload.slice import Slice, kernel_choice
+from clustersim.workload.slice import PRECISIONS, Slice, kernel_choice
 
 T = TypeVar("T")
 

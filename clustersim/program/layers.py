@@ -9,8 +9,7 @@ from clustersim.plan.parallelism import Plan
 from clustersim.workload.layers import captured_ops, layer_ops
 from clustersim.workload.layers.ends import embedding_ops, head_ops
 from clustersim.workload.model import Layer, Transformer
-from clustersim.workload.ops import Op, kept
-from clustersim.workload.recompute import Recompute
+from clustersim.workload.ops import Op, Recompute, kept
 from clustersim.workload.slice import Slice
 
 

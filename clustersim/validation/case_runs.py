@@ -42,7 +42,7 @@ from clustersim.validation.inference.cases import FAMILY as INFERENCE
 from clustersim.validation.inference.grading import inference_outcome
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.single_layer import layer_flops, layer_times
-from clustersim.workload.precision import PRECISIONS
+from clustersim.workload.slice import PRECISIONS
 
 Observer = Callable[[Loaded, Result], Any]
 """What else is computed from the step of a case, in the process that replays it."""

@@ -1,6 +1,6 @@
 """The model: a stack of transformer layers with an embedding below and logits above."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -133,31 +133,21 @@ def padded_vocab(vocab: int, multiple: int, tensor: int) -> int:
     return -(-vocab // step) * step
 
 
+_OF_THE_RECORD = {field.name for field in fields(Transformer)} - {
+    "vocab", "sequence", "kv_heads", "head_size", "biases", "longest",
+}  # fmt: skip
+"""Fields whose values are those of the catalogue file."""
+
+
 def build_model(record: ModelRecord, sequence: int, multiple: int, tensor: int) -> Transformer:
     """Return the model of a catalogue file, trained on sequences of `sequence` tokens."""
+    shape = {name: getattr(record, name) for name in _OF_THE_RECORD}
     return Transformer(
-        name=record.name,
-        layers=record.layers,
-        hidden=record.hidden,
-        heads=record.heads,
-        ffn=record.ffn,
+        **shape,
         vocab=padded_vocab(record.vocab, multiple, tensor),
         sequence=sequence,
         kv_heads=record.kv_heads or 0,
         head_size=record.head_size or 0,
-        norm=record.norm,
-        mlp=record.mlp,
-        positions=record.positions,
-        tied=record.tied,
         biases=frozenset(record.biases),
-        dropout=record.dropout,
-        qk_norm=record.qk_norm,
-        output_norms=record.output_norms,
-        sinks=record.sinks,
-        embedding_norm=record.embedding_norm,
-        parallel_block=record.parallel_block,
-        latent=record.latent,
-        experts=record.experts,
-        window=record.window,
         longest=record.longest or record.sequence,
     )

@@ -22,8 +22,7 @@ from clustersim.workload.kernels import Collective, Flash, Gemm, Overlapped, Str
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.ops import backward, forward
-from clustersim.workload.precision import PRECISIONS
-from clustersim.workload.slice import KernelChoice, Slice
+from clustersim.workload.slice import PRECISIONS, KernelChoice, Slice
 from enumerated import joint_traffic
 
 MODEST = settings(max_examples=20, deadline=None)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bubbles import bubble_fraction, uniform_step
 from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.replay import replay, result, run_to_end
 from clustersim.errors import SimulationError
 from clustersim.memory.levels import Peak, peak_activations
 from clustersim.metrics.attribution import BUBBLES, PARTS, attribute, average
-from clustersim.metrics.bubble import bubble_fraction, uniform_step
 from clustersim.program.program import Tail
 from clustersim.program.schedules import SCHEDULES
 from clustersim.timeline import KINDS, WEIGHT

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bubbles import bubble_overhead, dualpipe_bubble, zero_bubble
 from clustersim.errors import ScenarioError
 from clustersim.memory.levels import peak_activations
-from clustersim.metrics.bubble import bubble_overhead, dualpipe_bubble, zero_bubble
 from clustersim.plan.wiring import WIRINGS, Wiring
 from clustersim.program.schedules import SCHEDULES, schedule_text
 from clustersim.program.schedules.check import check_steps

@@ -19,9 +19,9 @@ def run(blocks, steps):
     held = []
     for step in steps:
         if step > 0:
-            held.append((step, blocks.take(step)))
+            held.append((step, blocks.allocate(step)))
         elif len(held) >= -step:
-            blocks.give(held.pop(step)[1])
+            blocks.free(held.pop(step)[1])
     return held
 
 
@@ -41,23 +41,23 @@ def test_freed_neighbours_join(steps):
     """With all tensors freed, every free block is a whole segment again: the largest one fits."""
     blocks = Blocks()
     for _, block in run(blocks, steps):
-        blocks.give(block)
+        blocks.free(block)
     reserved = blocks.reserved
     largest = max((step for step in steps if step > 0), default=0)
 
     assert blocks.unused == reserved
     if largest:
-        blocks.take(largest)
+        blocks.allocate(largest)
     assert blocks.reserved == reserved
 
 
 def test_a_tensor_takes_the_smallest_free_block_and_the_rest_stays_free():
     """Of free blocks of 40 and 90 MiB one of 30 takes the former, and 10 MiB are left of it."""
     blocks = Blocks()
-    small, wall, large = (blocks.take(nbytes * MIB) for nbytes in (40, 20, 90))
-    blocks.give(small)
-    blocks.give(large)
-    taken = blocks.take(30 * MIB)
+    small, wall, large = (blocks.allocate(nbytes * MIB) for nbytes in (40, 20, 90))
+    blocks.free(small)
+    blocks.free(large)
+    taken = blocks.allocate(30 * MIB)
 
     assert taken.nbytes == 30 * MIB
     assert blocks.unused == (10 + 90) * MIB
@@ -67,9 +67,9 @@ def test_a_tensor_takes_the_smallest_free_block_and_the_rest_stays_free():
 def test_free_blocks_of_two_segments_serve_no_larger_tensor():
     """Two free segments of 50 MiB do not hold 60 MiB, which need one of their own."""
     blocks = Blocks()
-    for block in [blocks.take(50 * MIB), blocks.take(50 * MIB)]:
-        blocks.give(block)
-    blocks.take(60 * MIB)
+    for block in [blocks.allocate(50 * MIB), blocks.allocate(50 * MIB)]:
+        blocks.free(block)
+    blocks.allocate(60 * MIB)
 
     assert blocks.reserved == 160 * MIB
 
@@ -78,7 +78,7 @@ def test_small_tensors_share_a_segment():
     """Tensors below 10 MiB split segments of 20 MiB."""
     blocks = Blocks()
     for _ in range(5):
-        blocks.take(4 * MIB)
+        blocks.allocate(4 * MIB)
 
     assert blocks.reserved == 20 * MIB
 
@@ -87,9 +87,9 @@ def test_small_tensors_share_a_segment():
 def test_free_segments_are_returned_before_room_is_short(room, reserved):
     """A device with room keeps free segments; one without returns them, and keeps those in use."""
     blocks = Blocks(room * MIB)
-    for block in [blocks.take(50 * MIB), blocks.take(50 * MIB)]:
-        blocks.give(block)
-    blocks.take(60 * MIB)
+    for block in [blocks.allocate(50 * MIB), blocks.allocate(50 * MIB)]:
+        blocks.free(block)
+    blocks.allocate(60 * MIB)
 
     assert blocks.reserved == reserved * MIB
     assert blocks.most == max(100, reserved) * MIB

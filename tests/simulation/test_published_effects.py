@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
+from bubbles import bubble_overhead
 from clustersim import simulate
-from clustersim.metrics.bubble import bubble_overhead
 from tools.claims.claims import judge_claim, read_claims
 
 NIC = 25e9

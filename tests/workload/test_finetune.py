@@ -25,8 +25,7 @@ from clustersim.workload.layers.pieces import column_op, row_op
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.ops import backward
 from clustersim.workload.parameters import layer_parameters
-from clustersim.workload.precision import PRECISIONS
-from clustersim.workload.slice import KernelChoice, Slice
+from clustersim.workload.slice import PRECISIONS, KernelChoice, Slice
 
 MODEST = settings(max_examples=20, deadline=None)
 ALL = frozenset({"qkv", "output", "mlp"})

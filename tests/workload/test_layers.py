@@ -15,10 +15,8 @@ from clustersim.workload.kernels import Collective, Flash, Gemm, Overlapped, Str
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.layers.ends import boundary_gather, embedding_ops, head_ops
 from clustersim.workload.model import Layer, Transformer
-from clustersim.workload.ops import backward, forward, kept, op_names
-from clustersim.workload.precision import PRECISIONS
-from clustersim.workload.recompute import Recompute
-from clustersim.workload.slice import KernelChoice, Slice
+from clustersim.workload.ops import Recompute, backward, forward, kept, op_names
+from clustersim.workload.slice import PRECISIONS, KernelChoice, Slice
 
 MODEST = settings(max_examples=20, deadline=None)
 PLAIN = Layer()

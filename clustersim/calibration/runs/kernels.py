@@ -21,7 +21,7 @@ from clustersim.cost.compute import chain_seconds
 from clustersim.errors import ScenarioError
 from clustersim.topology.accelerator import Accelerator
 from clustersim.workload.kernels import Collective, Flash, Gemm, Stream
-from clustersim.workload.precision import PRECISIONS, Precision
+from clustersim.workload.slice import PRECISIONS, Precision
 
 Kernel = Gemm | Stream | Flash
 Shape = Mapping[str, float]

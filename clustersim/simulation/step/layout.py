@@ -11,8 +11,8 @@ from clustersim.program.schedules.written import read_schedule
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import RecomputeFile, Scenario
 from clustersim.workload.model import Transformer
+from clustersim.workload.ops import Recompute
 from clustersim.workload.parameters import multiplied
-from clustersim.workload.recompute import Recompute
 
 
 def layout_of(given: Scenario, schedule: Schedule, model: Transformer) -> Plan:

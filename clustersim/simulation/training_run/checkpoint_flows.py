@@ -18,7 +18,7 @@ from clustersim.cost.host import host_latency, host_rate
 from clustersim.engine.network.background_traffic import contended_seconds
 from clustersim.engine.network.fairness import max_min_rates
 from clustersim.errors import PlanError
-from clustersim.memory.recipe import memory_recipe
+from clustersim.memory.states import memory_recipe
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario

@@ -49,7 +49,7 @@ from clustersim.studies.search.launch import has_argument, launch_of
 from clustersim.studies.search.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.space import Choices, Space
 from clustersim.workload.flops import model_flops
-from clustersim.workload.precision import PRECISIONS
+from clustersim.workload.slice import PRECISIONS
 
 HOUR: Final = 3600.0
 

@@ -26,7 +26,7 @@ from clustersim.studies.search.layout_rules import LAYER_RULES, LayoutRules
 from clustersim.studies.search.lower_bound.columns import Column
 from clustersim.studies.search.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.lower_bound.layout_values import Cell, Layout, Mesh, Shape, Sharding
-from clustersim.workload.recompute import Recompute
+from clustersim.workload.ops import Recompute
 
 DEGREES: Final = tuple(f"plan.{axis}" for axis in AXES)
 """Keys whose product is the number of devices."""

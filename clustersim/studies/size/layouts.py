@@ -18,7 +18,7 @@ from clustersim.scenario.schema import ClusterUse
 from clustersim.simulation.step.result import Result
 from clustersim.studies.search import fixed_keys, search_layout
 from clustersim.studies.size.answer import SizeLayout
-from clustersim.workload.recompute import Recompute
+from clustersim.workload.ops import Recompute
 
 GAP: Final = 0.01
 """A layout is accepted if no other can be faster by more; sizes differ by more than that."""

@@ -25,8 +25,7 @@ from clustersim.timeline import BACKWARD, FORWARD, INPUT
 from clustersim.workload.kernels import Axis, Collective, Kernel
 from clustersim.workload.layers.ends import boundary_gather
 from clustersim.workload.model import Layer
-from clustersim.workload.ops import backward, forward, kept
-from clustersim.workload.recompute import Recompute
+from clustersim.workload.ops import Recompute, backward, forward, kept
 
 KINDS: Final = (FORWARD, BACKWARD, INPUT)
 """Kinds of steps whose times are kept, in order."""

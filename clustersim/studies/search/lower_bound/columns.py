@@ -23,7 +23,7 @@ from clustersim.studies.search.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.lower_bound.layout_values import Cell, Layout, Mesh, Shape, Sharding
 from clustersim.studies.search.lower_bound.quickest import QuickestCollectives
 from clustersim.studies.search.lower_bound.tails import TailTimes
-from clustersim.workload.recompute import Recompute
+from clustersim.workload.ops import Recompute
 
 ANY_SHAPE = Shape("1f1b", 1, "with-ends")
 """The shape of jobs of which only the cell or the paths are read."""

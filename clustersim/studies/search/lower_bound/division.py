@@ -12,7 +12,7 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.plan.parallelism import Plan
 from clustersim.workload.model import Layer
-from clustersim.workload.recompute import Recompute
+from clustersim.workload.ops import Recompute
 
 
 @dataclass(frozen=True, eq=False)

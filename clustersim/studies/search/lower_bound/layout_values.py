@@ -8,7 +8,7 @@ Sharding    ZeRO stage, ranks that share a shard   decides what is reduced and g
 from typing import Any, NamedTuple
 
 from clustersim.plan.parallelism import AXES
-from clustersim.workload.recompute import NONE, Recompute
+from clustersim.workload.ops import NONE, Recompute
 
 
 class Mesh(NamedTuple):

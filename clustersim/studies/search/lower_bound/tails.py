@@ -15,7 +15,7 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.cost.closed_form import Cost
 from clustersim.cost.compute import pass_seconds
-from clustersim.memory.recipe import memory_recipe
+from clustersim.memory.states import memory_recipe
 from clustersim.program.compile import MOST_BUCKETS
 from clustersim.program.job import Job
 from clustersim.program.movement.transfers import Call, gathers, reductions
