@@ -1,7 +1,8 @@
-"""`clustersim sweep` and `clustersim study`: combinations, the best, the front, bad input."""
+"""`clustersim sweep`: combinations, the best within the limits, the front, bad input."""
 
 import json
 from dataclasses import replace
+from functools import cache
 from math import prod
 
 import pandas as pd
@@ -10,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from answers import answer
+from answers import KINDS, answer, made_up, run_of, training_run
 from clustersim import sweep
 from clustersim.answers import from_json, to_json
-from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.render.charts.picture import Table
 from clustersim.render.page.page import Chart, render
@@ -21,36 +21,28 @@ from clustersim.render.tables import Row as Line
 from clustersim.render.words import short_keys
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.store import Store
+from clustersim.runs.table import FITS
 from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
-from clustersim.scenario.load import load
+from clustersim.scenario.load import load, load_any, load_service
+from clustersim.studies.study.answer import stored_runs
+from clustersim.studies.study.text import runs_table
 from clustersim.studies.sweep import SweepAnswer
+from clustersim.studies.sweep.answer import MISSES
 from clustersim.studies.sweep.arguments import read_axes
-from clustersim.studies.sweep.charts import layouts_chart
+from clustersim.studies.sweep.charts import front_chart, layouts_chart
 from clustersim.studies.sweep.combinations import DEGREES, filled_keys, grid
+from clustersim.studies.sweep.files import files_of
 from clustersim.studies.sweep.page import page
-from clustersim.studies.sweep.ranking import rank_layouts
+from clustersim.studies.sweep.ranking import rank
 from clustersim.studies.sweep.shared_reasons import reasons_of
-from clustersim.studies.sweep.text import rows
+from clustersim.studies.sweep.text import layout_tables, rows
+from commands import ending, printed, rejected
 from small import AXES, small
-
-
-def ending(capsys, *arguments):
-    """Return exit code, standard output and standard error of a command."""
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    return end.value.code or 0, *capsys.readouterr()
 
 
 def combinations(file, over, settings=()):
     """Return the variants of a sweep."""
     return grid(str(file), load(file, settings), read_axes(over))
-
-
-def swept(capsys, *arguments):
-    """Return what a sweep prints as JSON."""
-    code, out, complaint = ending(capsys, "sweep", *arguments, "--jobs", "1", "--json")
-    assert (code, complaint) == (0, "")
-    return json.loads(out)
 
 
 # --- combinations ---------------------------------------------------------------------------------
@@ -94,8 +86,8 @@ def test_a_table_and_axes_are_combined(tmp_path, capsys, monkeypatch):
     (tmp_path / "layouts.csv").write_text(
         "plan.tensor,plan.pipeline,plan.data\n2,2,fill\n3,1,fill\n", encoding="utf-8"
     )
-    found = swept(
-        capsys, str(small(tmp_path)), "--list", "layouts.csv", "--over", "batch.micro=1,2"
+    found = printed(
+        capsys, "sweep", str(small(tmp_path)), "--list", "layouts.csv", "--over", "batch.micro=1,2"
     )
 
     assert [(p["plan.data"], p["batch.micro"], p["verdict"]) for p in found["points"]] == [
@@ -136,7 +128,8 @@ def test_a_sweep_in_python_is_that_of_the_command_line(tmp_path, capsys, monkeyp
     """The function returns what the verb prints, and calls back for each run."""
     monkeypatch.chdir(tmp_path)
     file, calls = small(tmp_path), []
-    printed = swept(capsys, str(file), "--over", "batch.micro=1,2,3", "--set", "plan.zero=1")
+    words = ("--over", "batch.micro=1,2,3", "--set", "plan.zero=1")
+    output = printed(capsys, "sweep", str(file), *words)
     answer = sweep(
         file,
         over={"batch.micro": [1, 2, 3]},
@@ -146,8 +139,8 @@ def test_a_sweep_in_python_is_that_of_the_command_line(tmp_path, capsys, monkeyp
         on_progress=lambda completed, total: calls.append((completed, total)),
     )
 
-    assert to_json(answer) == printed | {"fresh": 0}
-    assert from_json(SweepAnswer, printed) == replace(answer, fresh=3)
+    assert to_json(answer) == output | {"fresh": 0}
+    assert from_json(SweepAnswer, output) == replace(answer, fresh=3)
     assert calls[-1] == (3, 3)
 
 
@@ -160,19 +153,19 @@ def test_an_axis_without_values_is_an_error(tmp_path):
 # --- the answer -----------------------------------------------------------------------------------
 
 
-def run_of(verdict, rate, peak, capacity=10.0):
+def made_up_run(verdict, rate, peak, capacity=10.0):
     """Return a run with a rate and a memory."""
     if verdict == INVALID:
         return Run(None, INVALID, f"--set x=1: x: {rate:g} is too much (at most {peak:g})")
-    made_up = answer({"matmul": 1 / rate}, tokens=1)
-    memory = replace(made_up.memory, peak_bytes=peak, capacity_bytes=capacity, fits=verdict == RAN)
+    step = answer({"matmul": 1 / rate}, tokens=1)
+    memory = replace(step.memory, peak_bytes=peak, capacity_bytes=capacity, fits=verdict == RAN)
     if verdict == MEMORY_ONLY:
         return Run("a", MEMORY_ONLY, "too large", estimate=MemoryEstimate(memory, 8))
-    return Run(f"{rate} {peak}", RAN, answer=replace(made_up, tokens_per_s=rate, memory=memory))
+    return Run(f"{rate} {peak}", RAN, answer=replace(step, tokens_per_s=rate, memory=memory))
 
 
 verdicts = st.builds(
-    run_of, st.sampled_from([RAN, MEMORY_ONLY, INVALID]), st.integers(1, 9), st.integers(1, 9)
+    made_up_run, st.sampled_from([RAN, MEMORY_ONLY, INVALID]), st.integers(1, 9), st.integers(1, 9)
 )
 
 
@@ -184,7 +177,77 @@ def base(tmp_path_factory):
 def sweep_of(base, runs, by="tokens_per_s"):
     """Return the answer of a sweep of one axis with some runs."""
     points = [Variant("small.yaml", (), {"batch.micro": i}) for i in range(len(runs))]
-    return rank_layouts(base, points, runs, by=by)
+    return rank(base, points, runs, by=by)
+
+
+SCENARIOS = {
+    "step": "frontier-22b",
+    "training run": "megatron-1t-84-days",
+    "service": "llama3-70b-h100-serving",
+}
+RANKED = {"step": "step_time_s", "training run": "days", "service": "tpot"}
+loaded = cache(load_any)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=8), st.floats(0.1, 10), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_the_best_of_any_kind_is_the_first_within_the_limits(kind, sizes, limit, against):
+    """The others have a verdict and a reason; what is worse in both measures is off the front."""
+    by = RANKED[kind]
+    answers = [made_up(kind, size) for size in sizes]
+    limit = made_up(kind, limit).measures()[by]
+    variants = [Variant("small.yaml", (), {"x": i}) for i in range(len(sizes))]
+    result = rank(
+        loaded(SCENARIOS[kind]), variants, [*map(run_of, answers)], by=by,
+        pareto="devices" if against else None, limits={by: limit},
+    )  # fmt: skip
+    values = [row[by] for row in result.fitting]
+
+    assert values == sorted(value for row in result.points if (value := row[by]) <= limit)
+    assert result.counts.misses == len(sizes) - len(values)
+    assert result.best == (result.ranked[0] if values else None)
+    for row in result.points:
+        assert (row["verdict"] == MISSES) == (row[by] > limit)
+        assert row["verdict"] == FITS or f"{by} " in row["why"]
+    assert not values or result.front[-1][by] == values[0]
+    assert from_json(SweepAnswer, to_json(result)) == result
+    lines = [line.text for line in rows(result) if line.label == "best"]
+    assert values or lines[0].startswith("no layout fits and meets the limits; x 0: ")
+    render(page(result))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_measure_that_is_not_known_is_not_ranked(kind):
+    """The reason is stated: of a limit, and of the measure that ranks."""
+    answers = {
+        "step": replace(made_up("step"), usd_per_hour=None),
+        "training run": training_run({"useful": 1.0}, cost=None, unavailable={"cost": "no price"}),
+        "service": replace(made_up("service"), cost=None, unavailable={"cost": "no price"}),
+    }
+    by = {"step": "tokens_per_dollar", "training run": "cost", "service": "output_tokens_per_usd"}
+    why = "tokens_per_dollar is not known" if kind == "step" else "no price"
+    variants, runs = [Variant("small.yaml", (), {"x": 1})], [run_of(answers[kind])]
+    ranked = rank(loaded(SCENARIOS[kind]), variants, runs, by=by[kind])
+    limited = rank(loaded(SCENARIOS[kind]), variants, runs, limits={by[kind]: 1.0})
+
+    assert (ranked.best, ranked.points[0]["why"]) == (None, why)
+    assert (limited.best, limited.points[0]["why"]) == (None, why)
+    assert rows(ranked)[2].text == f"no layout has the measure; x 1: {why}"
+    assert rows(limited)[3].text == f"no layout fits and meets the limits; x 1: {why}"
+    for result in (ranked, limited):
+        assert why in render(files_of(result).page)
+
+
+def test_a_best_measure_of_0_has_a_front(base):
+    """A front against a best value of 0 states amounts, since there is no share of 0."""
+    bubbles = [{"matmul": 1.0, "bubble_fill": seconds} for seconds in (0.0, 0.5, 1.0)]
+    runs = [replace(run_of(answer(parts, devices=8 + i)), key=str(i))
+            for i, parts in zip((2, 1, 0), bubbles, strict=True)]  # fmt: skip
+    result = sweep_of(base, runs, "bubble_fraction")
+
+    assert len(result.front) == 3
+    assert front_chart(result).title == "Bubble 33.3 % at devices 9 instead of 0.0 % at devices 10"
 
 
 @given(st.lists(verdicts, max_size=12), st.sampled_from(["tokens_per_s", "step_time_s"]))
@@ -230,7 +293,7 @@ def test_reasons_have_no_place(base):
         Run(place, INVALID, f"{place}: {complaint.format(i)}")
         for place, i in zip(places, (2, 9), strict=True)
     ]
-    (reason,) = rank_layouts(base, variants, runs).invalid
+    (reason,) = rank(base, variants, runs).invalid
 
     assert (reason.why, reason.count) == (complaint.format(2), 2)
 
@@ -240,7 +303,7 @@ def test_the_best_layout_is_printed_with_its_changes(tmp_path, capsys, monkeypat
     monkeypatch.chdir(tmp_path)
     arguments = (str(small(tmp_path)), *(f"--over={axis}" for axis in AXES))
     code, out, _ = ending(capsys, "sweep", *arguments, "--jobs", "1")
-    found = swept(capsys, *arguments)
+    found = printed(capsys, "sweep", *arguments)
     lines = out.splitlines()
     best = found["points"][found["best"]]
 
@@ -293,7 +356,8 @@ def test_a_sweep_without_a_layout_that_fits_has_an_answer(tmp_path, capsys, monk
     found = {path.name for path in (tmp_path / "runs" / "small-sweep").iterdir()}
 
     assert code == 0
-    assert "best          no layout fits" in out.splitlines()
+    assert "best          no layout fits; micro 1" in out
+    assert "GiB" in out
     assert found == {
         "report.html", "summary.json", "sweep.csv", "sweep.parquet", "sweep.png",
     }  # fmt: skip
@@ -306,10 +370,15 @@ AXES_OF_PAGES = (["batch.micro"], ["batch.micro", "recompute"], ["a", "b", "batc
 def test_a_page_shows_every_layout_and_keeps_words_as_words(base, keys):
     """Each chart has a table of its layouts, and no name is read as HTML."""
     wicked = "<img src=x onerror=alert(1)>"
-    runs = [run_of(RAN, 3, 4), run_of(MEMORY_ONLY, 1, 20), run_of(RAN, 2, 1), run_of(INVALID, 1, 1)]
+    runs = [
+        made_up_run(RAN, 3, 4),
+        made_up_run(MEMORY_ONLY, 1, 20),
+        made_up_run(RAN, 2, 1),
+        made_up_run(INVALID, 1, 1),
+    ]
     points = [dict.fromkeys(keys, f"{wicked}{i}") for i in range(len(runs))]
     variants = [Variant("small.yaml", (), point) for point in points]
-    made = page(rank_layouts(base, variants, runs), "clustersim sweep")
+    made = page(rank(base, variants, runs), "clustersim sweep")
     html = render(made)
     charts = [block for s in made.sections for block in s.blocks if isinstance(block, Chart)]
 
@@ -354,7 +423,7 @@ def test_only_what_is_filled_everywhere_is_filled():
 
 def test_failures_have_their_own_lines(base):
     """A run that failed is listed with its error."""
-    answer = sweep_of(base, [run_of(RAN, 1, 1), Run("b", "failed", "KeyError: 'x'")])
+    answer = sweep_of(base, [made_up_run(RAN, 1, 1), Run("b", "failed", "KeyError: 'x'")])
 
     assert Line("failed", "micro 1 (1 combination): KeyError: 'x'", warning=True) in rows(answer)
 
@@ -386,7 +455,10 @@ def test_values_of_a_reason_are_those_of_invalid_combinations_only(wrong):
     """Every combination with such a value has the reason, in a full grid."""
     grid_points = [(a, b) for a in range(3) for b in range(3)]
     both = [
-        (Variant("s.yaml", (), {"a": a, "b": b}), run_of(INVALID if (a, b) in wrong else RAN, 1, 1))
+        (
+            Variant("s.yaml", (), {"a": a, "b": b}),
+            made_up_run(INVALID if (a, b) in wrong else RAN, 1, 1),
+        )
         for a, b in grid_points
     ]
     for reason in reasons_of(both, INVALID):
@@ -417,8 +489,9 @@ OVER = "--over=batch.micro=1,2"
         ),
         (["--over=a=1:1000:1", "--over=b=1:1000:1"], "--over: 1000 x 1000 = 1,000,000"),
         (["--list=none.csv"], "none.csv: no such file"),
-        ([OVER, "--by=speed"], "--by speed: unknown (allowed: tokens_per_s, "),
-        ([OVER, "--pareto=money"], "--pareto money: unknown (did you mean 'memory'?)"),
+        ([OVER, "--by=speed"], "--by speed: unknown measure (known: step_time_s, "),
+        ([OVER, "--pareto=money"], "--pareto money: unknown measure ("),
+        ([OVER, "--limit=mfu=fast"], "--limit mfu=fast: 'fast' is not a number"),
         ([OVER, "--set=plan.zro=1"], "--set plan.zro=1: plan.zro: unknown key"),
         ([OVER, "--out=taken"], "taken: already exists and has files that are not the output"),
         ([OVER, "--store=taken"], "taken: is a folder, not a run cache"),
@@ -438,98 +511,109 @@ def test_bad_input_is_one_line_and_the_store_is_untouched(
     if exists:
         Store(store).__exit__(None, None, None)
     before = store.read_bytes() if exists else None
-    code, out, message = ending(capsys, "sweep", "small.yaml", *arguments)
 
-    assert (code, out) == (2, "")
-    assert message.startswith(complaint)
-    assert message.count("\n") == 1
+    assert rejected(capsys, "sweep", "small.yaml", *arguments).startswith(complaint)
     assert (store.read_bytes() if store.exists() else None) == before
 
 
-# --- looking at a store ---------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    """Return a store with two sweeps in it."""
-    folder = tmp_path_factory.mktemp("store")
-    for axis in ("batch.micro=1,2,3", "plan.tensor=2,16"):
-        with pytest.raises(SystemExit):
-            main(
-                ["sweep", str(small(folder)), f"--over={axis}", "--json", "--jobs=1",
-                 f"--store={folder / 'mine.db'}"]
-            )  # fmt: skip
-    return folder / "mine.db"
-
-
-def test_a_store_lists_its_studies(store, capsys):
-    """A line for each study with its counts, and the same as JSON."""
-    code, out, _ = ending(capsys, "study", str(store))
-    listed = json.loads(ending(capsys, "study", str(store), "--json")[1])
-
-    assert code == 0
-    assert len(out.splitlines()) == 3
-    assert [(s["runs"], s["fits"], s["refused"], s["left"]) for s in listed["studies"]] == [
-        (3, 2, 1, 0), (2, 1, 1, 0),
-    ]  # fmt: skip
-    assert all(s["name"].startswith("sweep-small-") for s in listed["studies"])
-
-
-def test_a_study_is_shown_by_number_or_name(store, capsys):
-    """Both pick the same study; its points have what the sweep had."""
-    name = json.loads(ending(capsys, "study", str(store), "--json")[1])["studies"][1]["name"]
-    by_number = json.loads(ending(capsys, "study", str(store), "--name=2", "--json")[1])
-    by_name = json.loads(ending(capsys, "study", str(store), f"--name={name}", "--json")[1])
-    _, out, _ = ending(capsys, "study", str(store), "--name=2")
-
-    assert by_number == by_name
-    assert [(p["plan.tensor"], p["verdict"]) for p in by_name["points"]] == [
-        (2, "fits"), (16, "invalid"),
-    ]  # fmt: skip
-    assert out.splitlines()[1].split() == ["tensor", "verdict", "step", "tokens/s", "MFU", "GiB"]
-
-
-def test_exports_hold_every_run(store, capsys, tmp_path):
-    """CSV and Parquet have the same rows, and an existing file is kept without --force."""
-    csv, parquet = tmp_path / "a.csv", tmp_path / "a.parquet"
-    files = (f"--csv={csv}", f"--parquet={parquet}")
-    code, _, _ = ending(capsys, "study", str(store), "--name=1", *files)
-    both = pd.read_csv(csv), pd.read_parquet(parquet)
-    rejected = ending(capsys, "study", str(store), "--name=2", f"--csv={csv}")
-    kept = pd.read_csv(csv)
-    forced, _, _ = ending(capsys, "study", str(store), "--name=2", f"--csv={csv}", "--force")
-
-    assert (code, forced) == (0, 0)
-    assert [list(table["verdict"]) for table in both] == [["fits", "fits", "invalid"]] * 2
-    assert list(both[0]["step_time_s"][:2]) == list(both[1]["step_time_s"][:2])
-    assert rejected == (2, "", f"{csv}: already exists (use --force)\n")
-    assert len(kept) == 3
-    assert len(pd.read_csv(csv)) == 2
-
-
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("words", "complaint"),
     [
-        (["--name=3"], "--name 3: no such study in "),
-        (["--name=sweep"], "--name sweep: no such study in "),
-        (["--csv=all.csv"], "--name: required, "),
+        (["--over=plan.tensor=8", "--by=mfu"], "--by mfu: unknown measure of services"),
+        (["--over=plan.tensor=8", "--pareto=memory"], "--pareto memory_peak_bytes: unknown"),
+        (["--over=plan.tensor=8", "--limit=tpt=1 ms"], "--limit tpt: unknown measure of services"
+         " (did you mean 'tpot'?)"),
+        (["--over=plan.tensor=8", "--limit=tpot=0 s"], "--limit tpot=0 s: must be greater than 0"),
+        (["--over=plan.tensor=8", "--limit=tpot=5"], "--limit tpot=5: "),
+        (["--over=plan.data=fill"], "--over plan.data=fill: plan.data: cannot be filled (a serv"),
     ],
-)
-def test_an_unknown_study_is_one_line(store, capsys, tmp_path, monkeypatch, arguments, complaint):
-    """Exit code 2 and the reason; no file is written."""
-    monkeypatch.chdir(tmp_path)
-    code, out, message = ending(capsys, "study", str(store), *arguments)
-
-    assert (code, out, message.count("\n")) == (2, "", 1)
-    assert message.startswith(complaint)
-    assert [*tmp_path.iterdir()] == []
+)  # fmt: skip
+def test_bad_input_of_a_service_is_one_line(capsys, words, complaint):
+    """The line names the option, its value and what is allowed."""
+    assert complaint in rejected(capsys, "sweep", SCENARIOS["service"], *words)
 
 
-def test_a_missing_run_cache_is_not_created(capsys, tmp_path):
-    """Listing a run cache that does not exist is an error, and does not create it."""
-    path = tmp_path / "none.db"
-    code, out, message = ending(capsys, "study", str(path))
+# --- runs and services ----------------------------------------------------------------------------
 
-    assert (code, out) == (2, "")
-    assert message == f"{path}: no such file (clustersim sweep writes one)\n"
-    assert not path.exists()
+FEW_REQUESTS = {"load.requests": 16}
+
+
+def test_a_sweep_over_intervals_ranks_runs_by_their_days():
+    """The interval near the optimum is the best; its row has days, goodput, energy and price."""
+    over = {"training.checkpoint.every": ["5 min", "31 min", "4 h"]}
+    fast = {"training.replications": 100}
+    result = sweep(SCENARIOS["training run"], over=over, by="days", settings=fast, jobs=1)
+    days = [row["days"] for row in result.fitting]
+
+    assert result.fitting[0]["training.checkpoint.every"] == "31 min"
+    assert days == sorted(days)
+    assert {"goodput", "energy", "cost"} <= result.fitting[0].keys()
+    assert "days" in layout_tables(result)[0][1][0]
+
+
+def test_intervals_shorter_than_a_drain_are_invalid_combinations():
+    """Such a combination is part of the answer, with its reason."""
+    settings = {"training.replications": 100, "training.checkpoint.mode": "asynchronous"}
+    over = {"training.checkpoint.every": ["10 s", "31 min"]}
+    result = sweep(SCENARIOS["training run"], over=over, settings=settings, jobs=1)
+
+    assert result.counts.invalid == 1
+    assert "pile up" in result.invalid[0].why
+
+
+def test_steps_have_no_columns_of_runs():
+    """A sweep without a section training has the columns of a step alone; days are rejected."""
+    result = sweep("frontier-22b", over={"batch.micro": [1]}, settings={"batch.global": 16}, jobs=1)
+
+    assert "days" not in result.points[0]
+    with pytest.raises(ScenarioError, match="no section training"):
+        sweep("frontier-22b", over={"batch.micro": [1]}, by="days", jobs=1)
+
+
+def test_a_service_has_a_verdict_for_each_combination_and_comes_from_the_run_cache(tmp_path):
+    """The second sweep has the answers of the first one; a stored study has its measures."""
+    over = {"plan.tensor": [1, 3, 4, 8]}
+    arguments = {"settings": FEW_REQUESTS | {"load.concurrency": 4}, "jobs": 1,
+                 "store": tmp_path / "studies.db"}  # fmt: skip
+    counts = []
+    first = sweep(SCENARIOS["service"], over=over, limits={"tpot": 0.009}, **arguments)
+    again = sweep(
+        SCENARIOS["service"], over=over, limits={"tpot": 0.009}, **arguments,
+        on_progress=lambda completed, total: counts.append((completed, total)),
+    )  # fmt: skip
+    stored = stored_runs(tmp_path / "studies.db")
+    verdicts = [row["verdict"] for row in first.points]
+
+    assert verdicts == ["does not fit", "invalid", "misses a limit", "fits"]
+    assert "times the limit" in first.points[2]["why"]
+    assert "divide the 64 attention heads" in first.points[1]["why"]
+    assert again == replace(first, fresh=0)
+    assert counts == [(0, 4), (0, 4), (4, 4)]
+    assert [row.get("ttft") for row in stored.points] == [row.get("ttft") for row in first.points]
+    assert runs_table(stored.points)[0][-4:] == [
+        "first token", "each token", "per device", "per user",
+    ]  # fmt: skip
+    assert {"sweep.csv", "pareto.csv"} & files_of(first).frames.keys() == {"sweep.csv"}
+
+
+def test_the_front_of_services_falls_from_the_fastest_user_to_the_cheapest_device():
+    """No combination of it is beaten in both."""
+    over = {"plan.tensor": [4, 8], "load.concurrency": [4, 32]}
+    result = sweep(SCENARIOS["service"], over=over, settings=FEW_REQUESTS, jobs=1)
+    front = [(row["tokens_per_s_per_user"], row["tokens_per_s_per_device"]) for row in result.front]
+
+    assert front == sorted(front, reverse=True)
+    assert [rate for _, rate in front] == sorted(rate for _, rate in front)
+    assert len(front) > 1
+
+
+def test_a_trace_that_changed_is_another_run(tmp_path):
+    """The key of a run has the bytes of its trace."""
+    trace = tmp_path / "trace.csv"
+    load = {"load": {"trace": str(trace)}, "plan.tensor": 8}
+    keys = []
+    for output in (8, 9):
+        trace.write_text(f"arrival,input,output\n0,100,{output}\n")
+        keys.append(key_of(load_service(SCENARIOS["service"], load)))
+
+    assert keys[0] != keys[1]

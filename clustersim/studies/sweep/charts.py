@@ -286,10 +286,17 @@ def _front_finding(answer: SweepAnswer) -> str:
     near = answer.front[-2] if near is best else near
     share = percent(_share(answer, near, best))
     near_cost, most = (answer.cost.text(row[answer.cost.name]) for row in (near, best))
+    if not best[answer.by]:
+        costs = (f"{answer.cost.label} {cost}" for cost in (near_cost, most))
+        ends = [answer.measure.text(row[answer.by]) for row in (near, best)]
+        first, last = (f"{end} at {cost}" for end, cost in zip(ends, costs, strict=True))
+        return f"{label[:1].upper()}{label[1:]} {first} instead of {last}"
     return f"{share} of the best {label} at {answer.cost.label} {near_cost} instead of {most}"
 
 
 def _share(answer: SweepAnswer, row: Row, best: Row) -> float:
-    """Return the rate of a layout as a share of the best."""
+    """Return the rate of a layout as a share of the best; none of a best one of 0."""
+    if not best[answer.by]:
+        return float(row is best)
     ratio = float(row[answer.by] / best[answer.by])
     return ratio if ratio <= 1 else 1 / ratio

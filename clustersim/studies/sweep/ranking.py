@@ -173,8 +173,10 @@ def _judged(
     if line["verdict"] != FITS or run.answer is None:
         return line
     missed = missed_limits(line, limits, table)
-    if missed is not None:
-        return line | {"verdict": MISSES, "why": missed}
+    unknown = next((name for name in limits if name not in line), None)
+    if missed is not None or unknown is not None:
+        why = missed or run.answer.why_missing(unknown or "")
+        return line | {"verdict": MISSES, "why": why}
     return line if by in line else line | {"why": run.answer.why_missing(by)}
 
 

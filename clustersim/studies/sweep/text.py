@@ -115,7 +115,10 @@ def _none(answer: SweepAnswer) -> str:
     ran = [row for row in answer.points if row["verdict"] in (MISSES, DOES_NOT_FIT, FITS)]
     if not ran:
         return "no layout fits"
-    first, rule = ran[0], "fits and meets the limits" if answer.limits else "fits"
+    first = ran[0]
+    rule = "fits and meets the limits" if answer.limits else "fits"
+    if first["verdict"] == FITS:
+        rule = "has the measure"
     return f"no layout {rule}; {point_of([*answer.axes], first)}: {first['why']}"
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
+import clustersim
 from clustersim.answers import from_json, to_json
-from clustersim.cli import app, main
+from clustersim.cli import app
 from clustersim.cli.scale import print_curves
 from clustersim.render.page.page import Chart, render
 from clustersim.runs.variants import Variant
@@ -20,35 +21,21 @@ from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.scale import charts
 from clustersim.studies.scale.answer import ScalingAnswer, SkippedPoint
 from clustersim.studies.scale.arguments import ScalingRequest, curves_of
+from clustersim.studies.scale.files import files_of
 from clustersim.studies.scale.page import page
 from clustersim.studies.scale.points import PlannedPoint
 from clustersim.studies.scale.run_points import RunPoint, efficiency, loss
 from clustersim.studies.scale.text import format_skipped
+from commands import printed, rejected
 from scalings import answer_of, made_up
 
-LARGE = pytest.mark.large
 GOLDEN = Path(__file__).parents[1] / "golden" / "scaling.txt"
 
 SMALL = ("frontier-22b", "--set", "batch.global=32")
 """16 devices, two replicas of 8 stages."""
 
-
-def scale(*arguments, store):
-    """Return what ``scale --json`` prints."""
-    result = CliRunner().invoke(
-        app, ["scale", *arguments, "--json", "--jobs", "1", "--store", store]
-    )
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)["curves"]
-
-
-def rejected(capsys, *arguments):
-    """Return the exit code and the complaint of a command that prints nothing else."""
-    with pytest.raises(SystemExit) as end:
-        main(["scale", *arguments])
-    out, complaint = capsys.readouterr()
-    assert out == ""
-    return end.value.code, complaint
+SERVICE = "llama3-70b-h100-serving"
+FEW = ["load.concurrency=8", "load.requests=32"]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +49,7 @@ def store(tmp_path_factory):
 
 def step_of(devices, parts, tokens):
     point = PlannedPoint(Variant("made-up"), devices, devices // 8, tokens // 1000)
-    return RunPoint(point, answer_of(devices, parts, tokens), float(tokens))
+    return RunPoint(point, answer_of(devices, parts, tokens), "tokens")
 
 
 times = st.fixed_dictionaries(
@@ -130,7 +117,7 @@ def test_more_devices_are_more_replicas(kind, batch):
     point = points_of(**{kind: (32,)})[32]
     plan = point.variant.load().scenario.plan
 
-    assert (point.nodes, plan.data, point.batch) == (4, 4, batch)
+    assert (point.nodes, plan.data, point.load) == (4, 4, batch)
 
 
 def test_another_axis_takes_the_devices():
@@ -138,7 +125,7 @@ def test_another_axis_takes_the_devices():
     point = points_of(weak=(32,), axis="tensor")[32]
     plan = point.variant.load().scenario.plan
 
-    assert (plan.tensor, plan.data, point.batch) == (2, 2, 64)
+    assert (plan.tensor, plan.data, point.load) == (2, 2, 64)
 
 
 @pytest.mark.parametrize(
@@ -186,12 +173,12 @@ def test_without_a_curve_numbers_double():
     assert strong.guessed
 
 
-def test_the_scenarios_own_point_is_its_run(store):
+def test_the_scenarios_own_point_is_its_run(capsys, store):
     """The point of 16 devices has the step time of ``clustersim run``, to the last digit."""
-    (curve,) = scale(*SMALL, "--strong", "16,32", store=store)
+    (curve,) = printed(capsys, "scale", *SMALL, "--strong", "16,32", "--store", store)["curves"]
     alone = simulate(SMALL[0], [SMALL[2]])
 
-    assert curve["points"][0]["step_time_s"] == alone.step_time
+    assert curve["points"][0]["measures"]["step_time_s"] == alone.step_time
     assert curve["points"][0]["efficiency"] == 1
     assert curve["points"][0]["attribution"] == alone.attribution
 
@@ -302,9 +289,8 @@ def test_a_point_may_be_a_neighbour(tmp_path):
 def test_a_wrong_curve_is_one_line(tmp_path, capsys, scaling, complaint):
     """An invalid curve is reported by file, line and key, with exit code 2."""
     path = written(tmp_path, scaling)
-    code, text = rejected(capsys, path, "--store", str(tmp_path / "studies.db"))
+    text = rejected(capsys, "scale", path, "--store", str(tmp_path / "studies.db"))
 
-    assert code == 2
     assert text == (complaint if complaint.startswith("mine") else f"{path}:{complaint}") + "\n"
     assert not (tmp_path / "studies.db").exists()
 
@@ -341,30 +327,40 @@ def test_a_wrong_curve_is_one_line(tmp_path, capsys, scaling, complaint):
 def test_bad_input_leaves_the_store_as_it_is(tmp_path, capsys, arguments, complaint):
     """One line, exit code 2, and not a byte of the store is touched."""
     store = tmp_path / "studies.db"
-    scale(*SMALL, "--strong", "16", store=str(store))
+    printed(capsys, "scale", *SMALL, "--strong", "16", "--store", str(store))
     before = store.read_bytes()
 
-    assert rejected(capsys, *arguments, "--store", str(store)) == (2, f"{complaint}\n")
+    assert rejected(capsys, "scale", *arguments, "--store", str(store)) == f"{complaint}\n"
     assert store.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--axis", "data"], "--axis data: unknown axis (allowed: replicas, tensor, pipeline)"),
+        (["--weak", "12"], "replicas 1 on 8 devices would be 1.5 (nearest: 8 or 16 devices)"),
+        (["--strong", "8", "--against", "4"], "reference point of 4 devices is not on the curve"),
+    ],
+)
+def test_bad_input_of_a_service_is_one_line(capsys, words, complaint):
+    """The line names the option and what is allowed."""
+    assert complaint in rejected(capsys, "scale", SERVICE, *words)
 
 
 def test_a_file_that_is_no_store_is_left_alone(tmp_path, capsys):
     """A store that is something else is named before anything is run."""
     other = tmp_path / "thesis.tex"
     other.write_text("years of work")
-    code, text = rejected(capsys, *SMALL, "--strong", "16", "--json", "--store", str(other))
+    text = rejected(capsys, "scale", *SMALL, "--strong", "16", "--json", "--store", str(other))
 
-    assert (code, text) == (
-        2,
-        f"{other}: is not a run cache of clustersim; choose another --store\n",
-    )
+    assert text == f"{other}: is not a run cache of clustersim; choose another --store\n"
     assert other.read_text() == "years of work"
 
 
 # --- the answer -----------------------------------------------------------------------------------
 
 
-def printed(answer, capsys):
+def text_of(answer, capsys):
     """Return what the verb prints of an answer."""
     print_curves(answer)
     return capsys.readouterr().out
@@ -372,7 +368,7 @@ def printed(answer, capsys):
 
 def test_the_answer_as_text(capsys):
     """A table for each curve, then losses, published numbers and skipped points."""
-    assert printed(made_up(), capsys) == GOLDEN.read_text(encoding="utf-8")
+    assert text_of(made_up(), capsys) == GOLDEN.read_text(encoding="utf-8")
 
 
 def test_the_answer_is_read_back_from_json():
@@ -404,10 +400,10 @@ def test_points_that_do_not_fit_are_reported(capsys):
     """They stay on the curve; a line lists the numbers of devices on which they do not fit."""
     curve = made_up().curves[0]
     first, last = curve.points
-    unfit = replace(last, memory=replace(last.memory, fits=False))
+    unfit = replace(last, fits=False)
     answer = ScalingAnswer((replace(curve, points=(first, unfit)),))
 
-    assert "memory        does not fit on 16 devices" in printed(answer, capsys)
+    assert "memory        does not fit on 16 devices" in text_of(answer, capsys)
 
 
 def test_a_page_shows_each_curve_and_keeps_text_as_text():
@@ -422,6 +418,57 @@ def test_a_page_shows_each_curve_and_keeps_text_as_text():
     assert len(shown_charts) == 8
     assert "alert(1)</script>" not in text
     assert "<b>bold" not in json.dumps([chart.figure for chart in shown_charts])
+
+
+# --- runs and services ----------------------------------------------------------------------------
+
+
+def test_replicas_with_their_own_users_keep_the_rate_of_a_device():
+    """Twice the devices with twice the users have nearly the same tokens/s per device."""
+    (curve,) = clustersim.scale(SERVICE, weak=[8, 16], settings=FEW, jobs=1).curves
+    first, second = curve.points
+
+    assert (curve.axis, curve.against, first.efficiency) == ("replicas", 8, 1.0)
+    assert (second.load, "plan.replicas=2" in second.set) == (16, True)
+    assert second.efficiency == pytest.approx(1, rel=0.05)
+    render(page(ScalingAnswer((curve,))))
+
+
+def test_more_devices_for_the_same_load_are_faster_and_less_efficient(capsys):
+    """A larger tensor degree shortens a token, by less than the devices grow."""
+    answer = clustersim.scale(SERVICE, strong="2,4,8,24", settings=FEW, jobs=1)
+    (curve,) = answer.curves
+    two, four, eight = curve.points
+
+    assert two.measures["tpot"] > four.measures["tpot"] > eight.measures["tpot"]
+    assert 1 == two.efficiency > four.efficiency > eight.efficiency
+    assert sum(eight.loss.values()) == pytest.approx(1 - eight.efficiency)
+    assert sum(eight.attribution.values()) == pytest.approx(eight.measures["tpot"])
+    assert "24 does not divide" in curve.skipped[0].why
+    assert "each token" in text_of(answer, capsys)
+    assert from_json(ScalingAnswer, to_json(answer)) == answer
+
+
+def test_a_service_that_does_not_fit_is_skipped_with_its_verdict(capsys):
+    """A curve without a point has a line for each device count, and a page without charts."""
+    answer = clustersim.scale(SERVICE, strong=[1, 8], settings=FEW, jobs=1)
+    alone = clustersim.scale(SERVICE, strong=[1], settings=FEW, jobs=1)
+
+    assert [point.devices for point in answer.curves[0].points] == [8]
+    assert "does not fit" in answer.curves[0].skipped[0].why
+    assert alone.curves[0].points == ()
+    assert "does not fit" in text_of(alone, capsys)
+    render(files_of(alone).page)
+
+
+def test_runs_have_their_days_along_a_curve(capsys):
+    """Points of a scenario with a section training have the measures of its run."""
+    answer = clustersim.scale(
+        "megatron-1t-84-days", strong=[3072], settings=["training.replications=100"], jobs=1
+    )
+
+    assert answer.curves[0].points[0].measures["days"] > 80
+    assert " days " in text_of(answer, capsys)
 
 
 @pytest.mark.large
