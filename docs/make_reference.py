@@ -30,9 +30,9 @@ from clustersim.calibration.kernels.grades import KernelGrades
 from clustersim.calibration.runs.answer import Calibration
 from clustersim.catalog import engines, frameworks, models, records
 from clustersim.catalog.finding import FOLDERS, entry_names
-from clustersim.catalog.price_records import PricesRecord, SiteRecord
+from clustersim.catalog.prices import PricesRecord, SiteRecord
 from clustersim.catalog.reading import read_yaml
-from clustersim.catalog.reliability_records import ReliabilityRecord
+from clustersim.catalog.reliability import ReliabilityRecord
 from clustersim.importers.answer import ImportAnswer
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS

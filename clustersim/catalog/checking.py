@@ -1,12 +1,21 @@
-"""Messages about the values of a file: line, key, problem and what is allowed."""
+"""Checks of the values of a file, and messages about them: line, key, problem, what is allowed.
 
-from collections.abc import Mapping, Sequence
+A plain value where a sourced one is needed is an assumption of the user who states it:
+
+    size: 4        in a file of the user: {value: 4, assumed: stated by the user}
+
+Shipped files state the source of every value, or the reason for assuming it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from clustersim.catalog import finding
+from clustersim.catalog.facts import STATED
 from clustersim.catalog.problems import (
     allowed,
     as_stated,
@@ -17,10 +26,10 @@ from clustersim.catalog.problems import (
     merged,
     reason,
     types_at,
+    types_of,
     unknown_key,
 )
 from clustersim.catalog.reading import Key, Place
-from clustersim.catalog.stated import state
 from clustersim.catalog.tree import Tree, dotted, is_fact
 from clustersim.errors import ClustersimError, ScenarioError
 
@@ -46,13 +55,16 @@ def checked(
     `error`
         with one line for each problem of the tree, in the order of the file.
     """
-    without_source = state(record, tree, known)
+    without_source = _state_plain_values(record, tree, known)
     if without_source:
         raise error("\n".join(without_source))
     try:
         return record.model_validate({**tree.data, **known})
     except ValidationError as problems:
         raise error("\n".join(_messages(record, tree, problems))) from None
+
+
+# --- messages -------------------------------------------------------------------------------------
 
 
 def _messages(record: type[BaseModel], tree: Tree, problems: ValidationError) -> list[str]:
@@ -208,3 +220,77 @@ def _location(tree: Tree, loc: tuple[Any, ...], *, whole: bool) -> Key:
         else:
             value = None
     return tuple(path)
+
+
+# --- plain values for sourced ones ----------------------------------------------------------------
+
+
+def _state_plain_values(record: type[BaseModel], tree: Tree, known: Collection[str]) -> list[str]:
+    """Turn the plain values of a tree into sourced ones where the record has these.
+
+    Parameters
+    ----------
+    known : keys whose values are sourced already
+
+    Returns
+    -------
+    A message for each plain value of a shipped file.
+    """
+    messages: list[str] = []
+    for key, kinds in _fields(record):
+        if key in tree.data and key not in known:
+            messages += _in_key(kinds, tree.data, key, (key,), tree)
+    return messages
+
+
+def _in_table(
+    kinds: tuple[Any, ...], table: dict[str, Any], path: Key, tree: Tree
+) -> Iterator[str]:
+    for kind in kinds:
+        if get_origin(kind) is dict:
+            inner = types_of(get_args(kind)[1])
+            for key in table:
+                yield from _in_key(inner, table, key, (*path, key), tree)
+        elif is_model(kind) and not is_fact_type(kind):
+            for key, inner in _fields(kind):
+                if key in table:
+                    yield from _in_key(inner, table, key, (*path, key), tree)
+
+
+def _in_key(
+    kinds: tuple[Any, ...], table: dict[str, Any], key: str, path: Key, tree: Tree
+) -> Iterator[str]:
+    value = table[key]
+    fact = next((kind for kind in kinds if is_fact_type(kind)), None)
+    if fact is not None and _is_plain(fact, value):
+        place = tree.place(path)
+        if finding.is_shipped(place.file):
+            yield (
+                f"{place}: {dotted(path)}: {as_stated(value)} has no source"
+                f" (write {fact_form(kinds, value)})"
+            )
+        reason = str(place) if place.file.startswith("--set") else STATED
+        table[key] = {"value": value, "assumed": reason}
+    elif isinstance(value, dict):
+        yield from _in_table(kinds, value, path, tree)
+
+
+def _is_plain(fact: Any, value: object) -> bool:
+    """Whether a value is one without a table around it, which may be a table itself."""
+    if not isinstance(value, dict):
+        return value is not None
+    inner = types_of(fact.model_fields["value"].annotation)
+    return "value" not in value and any(get_origin(kind) is dict for kind in inner)
+
+
+@lru_cache(maxsize=256)
+def _fields(model: type[BaseModel]) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """Return the keys of a table that may hold tables, with the types of each."""
+    fields = (
+        (info.alias or name, types_of(info.annotation)) for name, info in model.model_fields.items()
+    )
+    return tuple(
+        (key, kinds)
+        for key, kinds in fields
+        if any(is_model(kind) or get_origin(kind) is dict for kind in kinds)
+    )

@@ -243,3 +243,18 @@ def _facts_in(value: Any, where: str) -> Iterator[tuple[str, SourcedValue[Any]]]
     elif isinstance(value, list | tuple):
         for i, item in enumerate(value):
             yield from _facts_in(item, f"{where}[{i}]")
+
+
+STATED: Final = "stated by the user"
+"""The reason for a value that has no other."""
+
+
+def stated_keys(record: BaseModel, where: str = "") -> Iterator[str]:
+    """Yield the dotted keys of a record whose only proof is that the user states them."""
+    for key, fact in facts(record, where):
+        if fact.assumed == STATED:
+            yield key
+    for name in type(record).model_fields:
+        inner = getattr(record, name)
+        if isinstance(inner, Record):
+            yield from stated_keys(inner, f"{where}.{name}" if where else name)

@@ -13,8 +13,8 @@ In a checkout the folders are next to the package; in an installed wheel, inside
 from pathlib import Path
 from typing import Final
 
+from clustersim.catalog.files import is_file
 from clustersim.catalog.reading import Document, Place, read_yaml
-from clustersim.catalog.text_files import is_file
 from clustersim.catalog.tree import nearest, over
 from clustersim.errors import CatalogError
 from clustersim.escaping import escaped

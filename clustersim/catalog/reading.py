@@ -17,7 +17,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent, NodeEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
-from clustersim.catalog.text_files import read_text, shown
+from clustersim.catalog.files import read_text, shown
 from clustersim.errors import ClustersimError, ScenarioError
 from clustersim.escaping import escaped
 

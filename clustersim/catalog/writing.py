@@ -9,7 +9,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from clustersim.catalog.text_files import shown
+from clustersim.catalog.files import shown
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import ClustersimError, ScenarioError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clustersim.catalog.text_files import shown
+from clustersim.catalog.files import shown
 from clustersim.catalog.tree import nearest
 from clustersim.cli.options import print_json
 from clustersim.cli.output import echo

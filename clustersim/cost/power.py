@@ -9,7 +9,7 @@ Each component of a step has one of four states of a device; its power is that o
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from clustersim.catalog.records import ClusterRecord
+from clustersim.catalog.machines import ClusterRecord
 from clustersim.topology.device_power import DevicePower, device_power
 
 State = Literal["compute", "memory", "communication", "waiting"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, Literal
 
-from clustersim.catalog.price_records import PricesRecord, SiteRecord, find_prices
+from clustersim.catalog.prices import PricesRecord, SiteRecord, find_prices
 from clustersim.errors import CatalogError
 
 Term = Literal["on-demand", "one-year", "three-year", "purchase"]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clustersim.catalog.changes import Change, Settings, changes_of
-from clustersim.catalog.text_files import is_file
+from clustersim.catalog.files import is_file
 from clustersim.errors import ScenarioError
 from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study

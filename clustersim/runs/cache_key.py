@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from clustersim import __version__
 from clustersim.catalog.facts import Record
+from clustersim.catalog.files import is_file, read_bytes
 from clustersim.catalog.finding import shipped
-from clustersim.catalog.text_files import is_file, read_bytes
 from clustersim.catalog.tree import bare
 from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.simulation.service.load import trace_file

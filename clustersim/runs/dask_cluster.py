@@ -24,9 +24,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
-from clustersim.catalog.carried_files import CarriedFiles, carried
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Count, Strict
+from clustersim.catalog.files import CarriedFiles, carried
 from clustersim.catalog.finding import FOLDERS, shipped
 from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.tree import Tree

@@ -10,7 +10,7 @@ from multiprocessing import active_children, parent_process
 from multiprocessing.connection import wait
 from typing import Any, Final, TypeVar
 
-from clustersim.catalog.carried_files import CarriedFiles
+from clustersim.catalog.files import CarriedFiles
 from clustersim.errors import ScenarioError
 
 Argument = TypeVar("Argument")

@@ -11,7 +11,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from clustersim.catalog.text_files import check_regular
+from clustersim.catalog.files import check_regular
 from clustersim.errors import ScenarioError
 
 APPLICATION: Final = 0x636C7374  # "clst", the application id in the header of the file

@@ -3,8 +3,8 @@
 from collections.abc import Hashable, Iterable
 from contextlib import suppress
 
-from clustersim.catalog.carried_files import CarriedFiles, recorded
 from clustersim.catalog.changes import Change, changes_of
+from clustersim.catalog.files import CarriedFiles, recorded
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.scenario_files import ScenarioFiles

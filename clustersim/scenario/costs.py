@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from clustersim.catalog.facts import Line, Positive, Strict
-from clustersim.catalog.price_records import find_site
+from clustersim.catalog.prices import find_site
 from clustersim.cost.prices import Price, Site, assumed_years_of_use, build_site, price_of
 
 

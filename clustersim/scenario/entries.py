@@ -11,20 +11,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog import finding
+from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
 from clustersim.catalog.engines import EngineRecord
 from clustersim.catalog.facts import Record
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.libraries import LibraryRecord
+from clustersim.catalog.machines import ClusterRecord, NodeRecord
 from clustersim.catalog.models import ModelRecord
-from clustersim.catalog.price_records import PricesRecord, SiteRecord
+from clustersim.catalog.prices import PricesRecord, SiteRecord
 from clustersim.catalog.reading import Document, read_yaml
-from clustersim.catalog.records import (
-    AcceleratorRecord,
-    ClusterRecord,
-    NodeRecord,
-)
-from clustersim.catalog.reliability_records import ReliabilityRecord
+from clustersim.catalog.reliability import ReliabilityRecord
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.scenario.load import load_any

@@ -18,9 +18,9 @@ from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.catalog.checking import NONE_KNOWN, checked
 from clustersim.catalog.facts import SourcedValue, Strict
+from clustersim.catalog.files import is_file, standard_input
+from clustersim.catalog.machines import ClusterRecord
 from clustersim.catalog.reading import Document, Key, Place, parse_yaml, read_yaml
-from clustersim.catalog.records import ClusterRecord
-from clustersim.catalog.text_files import is_file, standard_input
 from clustersim.catalog.tree import Tree, bare, dotted, nearest
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog import finding
+from clustersim.catalog.accelerators import kernel_fits_in
 from clustersim.catalog.changes import Change
-from clustersim.catalog.kernel_records import kernel_fits_in
+from clustersim.catalog.files import is_file, read_text, shown
 from clustersim.catalog.reading import Document, Key
-from clustersim.catalog.text_files import is_file, read_text, shown
 from clustersim.catalog.tree import Tree, dotted
 from clustersim.errors import CatalogError, ScenarioError
 

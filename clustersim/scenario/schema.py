@@ -28,8 +28,8 @@ from clustersim.catalog.facts import (
 )
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.libraries import Algorithm, Operation
+from clustersim.catalog.machines import ClusterRecord
 from clustersim.catalog.models import ModelRecord
-from clustersim.catalog.records import ClusterRecord
 from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.costs import CostsFile

@@ -29,7 +29,7 @@ from clustersim.catalog.facts import (
 )
 from clustersim.catalog.models import ModelRecord
 from clustersim.scenario.costs import CostsFile
-from clustersim.scenario.load_file import LoadFile
+from clustersim.scenario.requests import LoadFile
 from clustersim.scenario.schema import PRECISION_NAMES, ClusterName, ClusterUse, Name, RoutingFile
 
 SERVING_METRICS: Final = (

@@ -14,7 +14,7 @@ from clustersim.catalog.facts import (
     Share,
     Strict,
 )
-from clustersim.catalog.reliability_records import Duration, ReliabilityRecord
+from clustersim.catalog.reliability import Duration, ReliabilityRecord
 from clustersim.units import parse
 
 AUTO: Final = "auto"

@@ -5,8 +5,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from clustersim.catalog.kernel_records import Kernels, find_kernel_fits
-from clustersim.catalog.records import AcceleratorRecord, FlashKernelFacts
+from clustersim.catalog.accelerators import (
+    AcceleratorRecord,
+    FlashKernelFacts,
+    Kernels,
+    find_kernel_fits,
+)
 from clustersim.errors import CatalogError
 from clustersim.topology.device_power import DevicePower, device_power
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clustersim.arrays import Booleans, Integers
-from clustersim.catalog.records import ClusterRecord
-from clustersim.kept import Kept
+from clustersim.bounded_cache import BoundedCache
+from clustersim.catalog.machines import ClusterRecord
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 from clustersim.topology.detours import Detours
 from clustersim.topology.fabrics import Fabric, build_fabric
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST_SWITCHES = 2**31
 """Bound of the number of a switch, so that two of them make one number."""
 
-MOST_KEPT = 2**17
+MOST_CACHED = 2**17
 """Devices of all groups whose results are kept; a device takes some 200 B."""
 
 MOST_PATHS = 2**62
@@ -59,7 +59,7 @@ class Cluster:
         self.name, self.nodes, self.node = name, nodes, node
         self.accelerator, self.library, self.fabric = accelerator, library, fabric
         self.faults = faults
-        self.kept = Kept(MOST_KEPT, MOST_KEPT >> 3)
+        self.kept = BoundedCache(MOST_CACHED, MOST_KEPT >> 3)
         self.links = LinkTable(nodes, node.links, len(node.nic_ends), fabric, faults.shares)
         self._inside = Parts(self._part_inside)
         self._outward = Parts(self._part_to_port)

@@ -6,7 +6,7 @@ waiting < communication < memory-bound < compute-bound <= cap <= limit of the bo
 from dataclasses import dataclass
 from typing import Final
 
-from clustersim.catalog.records import AcceleratorRecord
+from clustersim.catalog.accelerators import AcceleratorRecord
 
 assumed_lowest_voltage_clock: Final = 0.6
 """Share of the clock at which the voltage is lowest; assumed, as usual for GPUs."""

@@ -15,8 +15,8 @@ from clustersim.calibration.kernels.grades import KernelGrades, grade_kernels
 from clustersim.calibration.kernels.tables import read_tables
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import entry_names, find
-from clustersim.catalog.kernel_records import find_kernel_fits
-from clustersim.catalog.records import AcceleratorRecord
+from clustersim.catalog.accelerators import (find_kernel_fits)
+from clustersim.catalog.accelerators import (AcceleratorRecord)
 from clustersim.catalog.tree import Tree
 from clustersim.cli import main
 from clustersim.cost.surfaces.kernel_kinds import SURFACES

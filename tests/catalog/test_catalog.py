@@ -9,8 +9,8 @@ from clustersim import simulate
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Count, Fact, Record, SourcedValue, Strict, sourced
+from clustersim.catalog.machines import NicFacts
 from clustersim.catalog.reading import parse_yaml, read_yaml
-from clustersim.catalog.records import NicFacts
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 from clustersim.reports.step.text import answer

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import find
-from clustersim.catalog.records import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cost.matrix_products import gemm_seconds, measured_terms
 from clustersim.cost.surfaces.products import PRODUCTS

@@ -4,7 +4,7 @@ import pytest
 
 from clustersim import CatalogError, simulate
 from clustersim.catalog.finding import entry_names
-from clustersim.catalog.price_records import find_prices, find_site
+from clustersim.catalog.prices import find_prices, find_site
 from clustersim.cost.prices import TERMS, Price, Site, build_site, price_of
 from clustersim.metrics.bill import bill
 

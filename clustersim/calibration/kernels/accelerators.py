@@ -13,9 +13,13 @@ from pathlib import Path
 from clustersim.calibration.kernels.surfaces import SurfaceRows
 from clustersim.calibration.kernels.tables import KernelTables, MeasuredKernel
 from clustersim.catalog import finding
+from clustersim.catalog.accelerators import (
+    AcceleratorRecord,
+    KernelFit,
+    KernelsRecord,
+    find_kernel_fits,
+)
 from clustersim.catalog.checking import checked
-from clustersim.catalog.kernel_records import KernelFit, KernelsRecord, find_kernel_fits
-from clustersim.catalog.records import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.errors import CatalogError

@@ -19,7 +19,7 @@ from clustersim.calibration.kernels.words import (
     UnmodelledKernelError,
     measurements,
 )
-from clustersim.catalog.text_files import read_text, shown
+from clustersim.catalog.files import read_text, shown
 from clustersim.errors import ScenarioError
 
 NEEDED: Final = ("accelerator", "seconds")

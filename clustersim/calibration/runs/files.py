@@ -15,7 +15,7 @@ from clustersim.calibration.runs.coefficients import FIT
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Record
 from clustersim.catalog.reading import Document, parse_yaml
-from clustersim.catalog.records import AcceleratorRecord
+from clustersim.catalog.accelerators import (AcceleratorRecord)
 from clustersim.catalog.tree import Tree, is_fact
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from clustersim.catalog.text_files import read_text, shown
+from clustersim.catalog.files import read_text, shown
 from clustersim.catalog.tree import nearest
 from clustersim.cost.compute import chain_seconds
 from clustersim.errors import ScenarioError

@@ -24,7 +24,7 @@ from simpy import Environment
 from simpy.events import Event, Timeout
 
 from clustersim.catalog.facts import MOST
-from clustersim.catalog.text_files import read_text
+from clustersim.catalog.files import read_text
 from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import Transfer
 from clustersim.errors import ScenarioError

@@ -8,8 +8,8 @@ from typing import Any, Final
 from clustersim import units
 from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
+from clustersim.catalog.machines import ClusterRecord, NodeRecord
 from clustersim.catalog.reading import Place
-from clustersim.catalog.records import ClusterRecord, NodeRecord
 from clustersim.catalog.tree import Tree, is_fact
 from clustersim.errors import CatalogError
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 from xml.parsers import expat
 
+from clustersim.catalog.files import read_bytes, shown
 from clustersim.catalog.reading import Place
-from clustersim.catalog.text_files import read_bytes, shown
 from clustersim.errors import CatalogError
 
 MOST_BYTES: Final = 16 * 1000**2

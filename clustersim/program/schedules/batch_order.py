@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.kept import Kept
+from clustersim.bounded_cache import BoundedCache
 from clustersim.program.schedules.steps import Numbers, Order, Repetition, Schedule, order_of
 
 LEAST_PERIODS = 4
@@ -27,13 +27,13 @@ that repeats in a long batch to repeat in it."""
 MOST_STEPS: Final = 2**19
 """Steps of all orders that are kept for the next layouts of a sweep; a step takes some 32 B."""
 
-_KEPT: Final = Kept(MOST_STEPS, MOST_STEPS)
+_ORDERS: Final = BoundedCache(MOST_STEPS, MOST_STEPS)
 
 
 def batch_order(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> Order:
     """Return the order of a schedule, from those of two short batches where the batch is long."""
     shape = schedule, stages, microbatches, chunks
-    return _KEPT.get(shape, 2 * stages * microbatches * chunks, partial(new_batch_order, *shape))
+    return _ORDERS.get(shape, 2 * stages * microbatches * chunks, partial(new_batch_order, *shape))
 
 
 def new_batch_order(schedule: Schedule, stages: int, microbatches: int, chunks: int) -> Order:

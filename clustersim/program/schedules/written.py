@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Final, cast
 
-from clustersim.catalog.text_files import read_text
+from clustersim.catalog.files import read_text
 from clustersim.errors import ProgramError, ScenarioError
 from clustersim.plan.wiring import WIRINGS, Wiring, WiringName
 from clustersim.program.schedules.check import check_steps

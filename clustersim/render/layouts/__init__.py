@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitch, Torus
-from clustersim.catalog.records import ClusterRecord
+from clustersim.catalog.machines import ClusterRecord
 from clustersim.render.diagram import Diagram
 from clustersim.render.layouts.dragonfly import dragonfly
 from clustersim.render.layouts.fat_tree import fat_tree

@@ -5,7 +5,7 @@ from math import cos, pi
 from typing import Final
 
 from clustersim.catalog.fabrics import Dragonfly
-from clustersim.catalog.records import ClusterRecord
+from clustersim.catalog.machines import ClusterRecord
 from clustersim.render.diagram import (
     DEVICE,
     SWITCH,

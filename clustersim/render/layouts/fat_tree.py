@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from clustersim.catalog.fabrics import FatTree
-from clustersim.catalog.records import ClusterRecord
+from clustersim.catalog.machines import ClusterRecord
 from clustersim.render.diagram import (
     DEVICE,
     SWITCH,

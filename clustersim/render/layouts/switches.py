@@ -3,7 +3,7 @@
 from typing import Final
 
 from clustersim.catalog.fabrics import LinkList
-from clustersim.catalog.records import ClusterRecord
+from clustersim.catalog.machines import ClusterRecord
 from clustersim.render.diagram import (
     DEVICE,
     SWITCH,

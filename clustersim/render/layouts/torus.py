@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from clustersim.catalog.fabrics import Torus
-from clustersim.catalog.records import ClusterRecord
+from clustersim.catalog.machines import ClusterRecord
 from clustersim.render.diagram import (
     DEVICE,
     Box,

@@ -15,7 +15,7 @@ from clustersim.units import (
 )
 
 if TYPE_CHECKING:
-    from clustersim.scenario.load_file import Lengths, LoadFile
+    from clustersim.scenario.requests import Lengths, LoadFile
     from clustersim.scenario.serving import ReplicaFile, ServingScenario
     from clustersim.simulation.service.answer import Goodput, LoadPoint, ServedCheck, Statistics
     from clustersim.simulation.service.result import ServeResult

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from clustersim.catalog.kernel_records import find_kernel_fits
-from clustersim.catalog.records import AcceleratorRecord, ClusterRecord, NodeRecord
+from clustersim.catalog.accelerators import AcceleratorRecord, find_kernel_fits
+from clustersim.catalog.machines import ClusterRecord, NodeRecord
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import ScenarioError
 from clustersim.reports.show.derived import Derived, derived_of, derived_of_cluster

@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
-from clustersim.catalog.text_files import is_file, read_text, shown
+from clustersim.catalog.files import is_file, read_text, shown
 from clustersim.engine.requests.replay import RequestLoad
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import LoadedService
-from clustersim.scenario.load_file import (
+from clustersim.scenario.requests import (
     MAX_REQUESTS,
     MAX_TOKENS,
     HistogramLengths,

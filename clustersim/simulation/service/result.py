@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.answers import answer_from
-from clustersim.catalog.stated import STATED, stated_keys
+from clustersim.catalog.facts import STATED, stated_keys
 from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel

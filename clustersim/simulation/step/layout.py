@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from clustersim.catalog.files import is_file
 from clustersim.catalog.frameworks import FrameworkRecord
-from clustersim.catalog.text_files import is_file
 from clustersim.plan.parallelism import Plan, by_work, even_layers, filled, with_ends
 from clustersim.program.schedules import SCHEDULES, Schedule
 from clustersim.program.schedules.written import read_schedule

@@ -6,7 +6,7 @@ from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
 
-from clustersim.catalog.stated import STATED, stated_keys
+from clustersim.catalog.facts import STATED, stated_keys
 from clustersim.cost.power import machine_power, missing_power
 from clustersim.errors import CatalogError
 from clustersim.memory.levels import MemoryCurve, memory_curves

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
-from clustersim.catalog.storage import StorageFacts, StorageRate
+from clustersim.catalog.machines import StorageFacts, StorageRate
 from clustersim.cost.host import host_latency, host_rate
 from clustersim.engine.network.background_traffic import contended_seconds
 from clustersim.engine.network.fairness import max_min_rates

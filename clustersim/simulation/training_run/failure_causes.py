@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from clustersim.catalog.reliability_records import CauseFacts, ReliabilityRecord
+from clustersim.catalog.reliability import CauseFacts, ReliabilityRecord
 from clustersim.errors import PlanError
 from clustersim.failures.causes import FailureCause
 from clustersim.scenario.load import Loaded

@@ -13,8 +13,8 @@ from math import gcd, lcm
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from clustersim.catalog.files import is_file
 from clustersim.catalog.finding import shipped
-from clustersim.catalog.text_files import is_file
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.cache_key import key_of

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.changes import Change, changes_of, setting_place
-from clustersim.catalog.text_files import read_text
+from clustersim.catalog.files import read_text
 from clustersim.errors import ScenarioError
 from clustersim.runs.variants import Value
 from clustersim.scenario.ranges import values_of

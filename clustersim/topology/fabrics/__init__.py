@@ -10,7 +10,7 @@ from typing import Protocol
 
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitch, Torus
-from clustersim.catalog.records import ClusterRecord
+from clustersim.catalog.machines import ClusterRecord
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
 from clustersim.topology.fabrics.explicit import build_explicit
 from clustersim.topology.fabrics.fat_tree import FatTreeFabric

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from clustersim.catalog.files import shown
 from clustersim.catalog.problems import reason
 from clustersim.catalog.reading import read_yaml
-from clustersim.catalog.text_files import shown
 from clustersim.errors import ScenarioError
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.values import Amount, Count, Flag, Number, Text, Word, quoted

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator
 
 from clustersim.catalog.finding import entry_names, find
-from clustersim.catalog.reliability_records import ReliabilityRecord
+from clustersim.catalog.reliability import ReliabilityRecord
 from clustersim.failures.checkpoint_intervals import first_order_goodput, interval_goodput
 from clustersim.failures.spare_nodes import spares_needed
 from clustersim.scenario.entries import entry

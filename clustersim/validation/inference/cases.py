@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from clustersim.catalog.engines import EngineRecord
 from clustersim.catalog.facts import Record
+from clustersim.catalog.machines import ClusterRecord
 from clustersim.catalog.models import ModelRecord
-from clustersim.catalog.records import ClusterRecord
 from clustersim.inference.formats import WEIGHTS, Formats
 from clustersim.inference.layout import Layout
 from clustersim.inference.replica import build_replica

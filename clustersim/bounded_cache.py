@@ -1,4 +1,4 @@
-"""Results that are kept for whoever needs them next: the latest ones, up to a size in total.
+"""A cache of the latest results, up to a size in total.
 
 Layouts of a sweep have few different orders of steps and few different groups of devices.
 """
@@ -10,23 +10,23 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Kept:
+class BoundedCache:
     """The latest results by key.
 
     Parameters
     ----------
     most : total size of all results, in the unit of their sizes
-    largest : size of a result that is kept at most; a larger one would replace many others
+    largest : size of a cached result at most; a larger one would replace many others
     """
 
     def __init__(self, most: int, largest: int) -> None:
         self._most, self._largest = most, largest
-        self._found: dict[Hashable, tuple[int, Any]] = {}
+        self._results: dict[Hashable, tuple[int, Any]] = {}
         self._total = 0
         self._lock = Lock()  # a Dask worker runs tasks in threads
 
     def get(self, key: Hashable, size: int, compute: Callable[[], T]) -> T:
-        """Return a result, computed unless it is kept.
+        """Return a result, computed unless it is cached.
 
         Parameters
         ----------
@@ -34,21 +34,20 @@ class Kept:
         size : of the result
         """
         with self._lock:
-            known = self._found.get(key)
-            if known is not None:
-                self._found[key] = self._found.pop(key)  # the latest is the last
-                found: T = known[1]
-                return found
+            if key in self._results:
+                self._results[key] = self._results.pop(key)  # the latest is the last
+                cached: T = self._results[key][1]
+                return cached
         result = compute()
         if size <= self._largest:
-            self._keep(key, size, result)
+            self._add(key, size, result)
         return result
 
-    def _keep(self, key: Hashable, size: int, result: object) -> None:
+    def _add(self, key: Hashable, size: int, result: object) -> None:
         with self._lock:
-            before, _ = self._found.pop(key, (0, None))
-            self._found[key] = size, result
+            before, _ = self._results.pop(key, (0, None))
+            self._results[key] = size, result
             self._total += size - before
             while self._total > self._most:
-                oldest, _ = self._found.pop(next(iter(self._found)))
+                oldest, _ = self._results.pop(next(iter(self._results)))
                 self._total -= oldest

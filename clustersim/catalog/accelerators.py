@@ -1,13 +1,15 @@
-"""Machines as their files state them: accelerators, nodes and clusters.
+"""Accelerators as their files state them, with their power and the fits of measured kernels.
 
 Records have values with their sources and no physics, which is in the layers above.
 """
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clustersim.catalog.fabrics import Dragonfly, FabricShape
+from clustersim.catalog import finding
+from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import (
     MAX_IN_NODE,
     Bandwidth,
@@ -17,22 +19,44 @@ from clustersim.catalog.facts import (
     Fitted,
     FlopsPerSecond,
     Fraction,
-    InNode,
     Line,
-    Nodes,
     NotNegative,
     Record,
     Seconds,
     Strict,
     Watts,
-    Whole,
 )
-from clustersim.catalog.kernel_records import Kernels
-from clustersim.catalog.libraries import LibraryRecord
-from clustersim.catalog.power_records import NetworkPowerFacts, NodePowerFacts, PowerFacts
-from clustersim.catalog.storage import StorageFacts
+from clustersim.catalog.files import is_file
+from clustersim.catalog.reading import read_yaml
+from clustersim.catalog.tree import Tree
+from clustersim.errors import CatalogError
 
-# --- accelerators ------------------------------------------------------------------------------
+
+class PowerFacts(Strict):
+    """Electrical power of a device, as shares of its `limit` while it runs kernels of a kind.
+
+    `limit` is the power of the board at which it lowers its clock, `idle` the power without a
+    process.  The shares are means: `compute` of matrix products and attention, `memory` of kernels
+    that memory limits, `communication` of exposed collectives, `waiting` of a process that runs no
+    kernel.  `training` is the mean of typical steps, for estimates without a replay.
+    """
+
+    limit: Fact[Watts]
+    idle: Fact[Watts]
+    compute: Fact[Fraction]
+    memory: Fact[Fraction]
+    communication: Fact[Fraction]
+    waiting: Fact[Fraction]
+    training: Fact[Fraction]
+
+    @model_validator(mode="after")
+    def _works_above_idle(self) -> Self:
+        limit, idle = self.limit, self.idle
+        for name in ("waiting", "communication", "memory", "training", "compute"):
+            watts = limit * getattr(self, name)
+            if watts < idle or (name == "compute" and watts == idle):
+                raise ValueError(f"{name}: is {watts:g} W, not above the idle {idle:g} W")
+        return self
 
 
 class DeviceMemoryFacts(Strict):
@@ -122,6 +146,39 @@ class FlashFacts(FlashKernelFacts):
     cudnn: FlashKernelFacts | None = None
 
 
+class KernelFit(Strict):
+    """The fit of a surface to measured kernels of one kind, in one number format or library.
+
+    `rows` is the number of them and `measured` their source.  `median` and `p90` are of the
+    absolute errors of the time, each row by a fit without its shape.  `found` has the terms that
+    the rows determined; the others have their priors.
+    """
+
+    rows: Count
+    measured: Line
+    median: NotNegative
+    p90: NotNegative
+    found: dict[str, Fitted]
+
+
+Kernels = dict[str, dict[str, KernelFit]]
+"""Fits by kind of kernel, and then by number format or library."""
+
+
+class KernelsRecord(Record):
+    """``topologies/kernels/*.yaml``: fits of measured kernels of the accelerator of that name.
+
+    `kernels` are by kind of kernel, and then by number format or library.  `links` and `network`
+    are the payload bandwidth of a device to others of its node, and of its NIC, in the machine on
+    which collectives were measured: on other links they take other times.
+    """
+
+    kind: Literal["kernels"]
+    links: Fact[Bandwidth] | None = None
+    network: Fact[Bandwidth] | None = None
+    kernels: Kernels
+
+
 class CalibrationFacts(Strict):
     """The calibration of a file by `clustersim calibrate`, and whether the file has its values.
 
@@ -186,151 +243,29 @@ class AcceleratorRecord(Record):
         return self
 
 
-# --- nodes and clusters ------------------------------------------------------------------------
+# --- fits of measured kernels ---------------------------------------------------------------------
 
 
-class DeviceSwitch(Strict):
-    """Every device of the node is connected to one crossbar (NVSwitch).
+def find_kernel_fits(accelerator: str, folder: Path | None = None) -> KernelsRecord | None:
+    """Return the fits of an accelerator, from `folder` or the shipped ones; None without any.
 
-    `reduces` is the share of the payload rate that is reached where the crossbar adds up the
-    messages that pass it (NVLink SHARP); missing where it cannot.
+    Raises
+    ------
+    CatalogError
+        when the file is not valid.
     """
-
-    type: Literal["switch"]
-    bandwidth: Fact[Bandwidth]
-    latency: Fact[Seconds]
-    efficiency: Fact[Fraction]
-    reduces: Fact[Fraction] | None = None
+    own = None if folder is None else kernel_fits_in(folder, accelerator)
+    if own is not None or accelerator not in finding.entry_names("kernels"):
+        return own
+    return checked(KernelsRecord, Tree.of(finding.find("kernels", accelerator)), CatalogError)
 
 
-End = Whole | str
-"""An end of a link in a node: a device by its number, or a switch or host bridge by name."""
-
-
-class LinkKind(Strict):
-    """Equal links inside a node: ``[end, end]``, or ``[end, end, how many side by side]``.
-
-    `bandwidth` is that of one link in one direction, `efficiency` the share that is payload.
-    """
-
-    bandwidth: Fact[Bandwidth]
-    latency: Fact[Seconds]
-    efficiency: Fact[Fraction]
-    between: Fact[Annotated[list[tuple[End, End] | tuple[End, End, InNode]], Field(min_length=1)]]
-
-
-class DeviceLinks(Strict):
-    """Links inside a node, by kind: NVLink or xGMI between devices, PCIe to host bridges."""
-
-    type: Literal["links"]
-    kinds: dict[str, LinkKind]
-
-    def pairs(self) -> list[tuple[int | str, int | str]]:
-        """Return the two ends of every link."""
-        return [(a, b) for kind in self.kinds.values() for a, b, *_ in kind.between]
-
-
-class OneDevice(Strict):
-    """No links inside: the node is a single device."""
-
-    type: Literal["none"]
-
-
-NetworkType = Literal["infiniband", "roce", "ethernet", "omni-path", "slingshot", "efa", "torus"]
-"""The network that NICs belong to; libraries are tuned for it."""
-
-
-class NicPort(Strict):
-    """The NICs of a node: NIC i is connected to ``devices[i]``, a device or a switch, by a bus."""
-
-    network: NetworkType | None = None
-    devices: Fact[Annotated[list[End], Field(min_length=1, max_length=MAX_IN_NODE)]]
-    bus: Fact[Bandwidth]
-
-
-class HostFacts(Strict):
-    """Host memory, and the link of each device to it, per direction.
-
-    `bandwidth` is that of the memory of the whole node, read and written together. `link` is used
-    where the node has no host bridges, ends of links called ``cpu0``, ``cpu1`` and so on.
-    """
-
-    memory: Fact[Bytes]
-    bandwidth: Fact[Bandwidth] | None = None
-    link: Fact[Bandwidth] | None = None
-
-
-class NodeRecord(Record):
-    """``topologies/nodes/*.yaml``: a machine with devices, links between them and NICs."""
-
-    kind: Literal["node"]
-    accelerator: AcceleratorRecord
-    devices: Fact[InNode]
-    interconnect: DeviceSwitch | DeviceLinks | OneDevice = Field(discriminator="type")
-    nics: NicPort
-    library: LibraryRecord
-    host: HostFacts | None = None
-    power: NodePowerFacts | None = None
-
-    @model_validator(mode="after")
-    def _ends_exist(self) -> Self:
-        count = self.devices
-        inside = self.interconnect
-        pairs = inside.pairs() if isinstance(inside, DeviceLinks) else []
-        known = {*range(count), *(end for pair in pairs for end in pair if isinstance(end, str))}
-        for end in [*self.nics.devices, *(end for pair in pairs for end in pair)]:
-            if end not in known:
-                what = "device" if isinstance(end, int) else "switch"
-                raise ValueError(f"names {what} {end}, but the node has devices 0 to {count - 1}")
-        if isinstance(inside, OneDevice) and count > 1:
-            raise ValueError("interconnect.type: 'none' joins no devices (allowed: switch, links)")
-        if isinstance(inside, DeviceLinks):
-            _check_joined(count, pairs)
-        return self
-
-
-def _check_joined(devices: int, pairs: list[tuple[int | str, int | str]]) -> None:
-    """Check that links connect every device to the others."""
-    neighbours: dict[int | str, set[int | str]] = {}
-    for a, b in pairs:
-        neighbours.setdefault(a, set()).add(b)
-        neighbours.setdefault(b, set()).add(a)
-    joined: set[int | str] = {0}
-    front: set[int | str] = {0}
-    while front:
-        front = {end for near in front for end in neighbours.get(near, ())} - joined
-        joined |= front
-    apart = sorted(set(range(devices)) - joined)
-    if apart:
-        raise ValueError(f"interconnect: no link leads from device 0 to device {apart[0]}")
-
-
-class NicFacts(Strict):
-    """One network interface, per direction; `efficiency` is payload over raw rate."""
-
-    bandwidth: Fact[Bandwidth]
-    latency: Fact[Seconds]
-    efficiency: Fact[Fraction]
-
-
-class ClusterRecord(Record):
-    """``topologies/clusters/*.yaml``: nodes, their NICs and the fabric between them."""
-
-    kind: Literal["cluster"]
-    node: NodeRecord
-    size: Fact[Nodes]
-    nic: NicFacts
-    fabric: FabricShape
-    power: NetworkPowerFacts | None = None
-    storage: StorageFacts | None = Field(None, description="what checkpoints are saved to")
-    reliability: Fact[Line] | None = None
-
-    @model_validator(mode="after")
-    def _every_nic_has_a_switch(self) -> Self:
-        nics = len(self.node.nics.devices)
-        if isinstance(self.fabric, Dragonfly) and self.fabric.switches_per_group % nics:
-            raise ValueError(
-                f"fabric.switches_per_group: {self.fabric.switches_per_group} is not a"
-                f" multiple of the {nics} NICs of a node, which have a switch each"
-            )
-        return self
+def kernel_fits_in(folder: Path, accelerator: str) -> KernelsRecord | None:
+    """Return the fits of an accelerator from a folder; None if it has no such file of this kind."""
+    path = folder / f"{accelerator}.yaml"
+    if not is_file(path):
+        return None
+    document = read_yaml(path, CatalogError)
+    if not isinstance(document.data, dict) or document.data.get("kind") != "kernels":
+        return None
+    return checked(KernelsRecord, Tree.of(document), CatalogError)

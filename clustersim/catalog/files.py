@@ -1,15 +1,25 @@
 """Files that a user names: regular files of limited size, read whole, with errors in one line.
 
 A device, a pipe or a socket may never end, and so is rejected before it is opened.
+
+Files that are read on one computer can be used on another, under the same names:
+
+    recorded() as files:  load a scenario       the files that it is made of
+    with carried(files):  load it elsewhere     as in the folder where they were recorded
+
+The catalogue's own files are everywhere and are not recorded.
 """
 
 import os
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from clustersim.catalog.carried_files import carried_files, record
 from clustersim.errors import ClustersimError, ScenarioError
 from clustersim.escaping import escaped
 
@@ -19,10 +29,10 @@ MAX_BYTES: Final = 64 * 1000**2
 
 def shown(path: Path) -> str:
     """Return `path` relative to the working folder where it lies below it."""
-    carried = carried_files()
+    files = _carried.get()
     try:
-        if carried is not None and carried.content(path) is not None:
-            return str(Path(carried.name(path)).relative_to(carried.folder))
+        if files is not None and files.content(path) is not None:
+            return str(Path(files.name(path)).relative_to(files.folder))
         return str(path.resolve().relative_to(Path.cwd()))
     except (ValueError, OSError, RuntimeError):  # elsewhere, or a loop of links
         return str(path)
@@ -30,8 +40,10 @@ def shown(path: Path) -> str:
 
 def is_file(path: Path) -> bool:
     """Whether there is a regular file; False for a path that no file can have."""
-    carried = carried_files()
-    return (carried is not None and carried.content(path) is not None) or os.path.isfile(path)
+    carried_files = _carried.get()
+    return (
+        carried_files is not None and carried_files.content(path) is not None
+    ) or os.path.isfile(path)
 
 
 def read_text(
@@ -74,8 +86,8 @@ def read_bytes(
 ) -> bytes:
     """Return the bytes of a file of at most `most` bytes; errors as in `read_text`."""
     file = where + escaped(shown(path))
-    carried = carried_files()
-    if carried is not None and (content := carried.content(path)) is not None:
+    files = _carried.get()
+    if files is not None and (content := files.content(path)) is not None:
         return content
     try:
         check_regular(path, error, where=where)
@@ -91,7 +103,7 @@ def read_bytes(
         raise error(f"{file}: is not a valid file name") from None
     if len(content) > most:
         raise error(f"{file}: is larger than {most / 1000**2:g} MB (the limit for this file)")
-    record(path, content)
+    _record(path, content)
     return content
 
 
@@ -104,3 +116,63 @@ def check_regular(
         raise error(f"{where}{escaped(shown(path))}: is a folder, not a file")
     if not stat.S_ISREG(mode):
         raise error(f"{where}{escaped(shown(path))}: is a device, pipe or socket, not a file")
+
+
+# --- files of another computer -------------------------------------------------------------------
+
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_OWN: Final = tuple(
+    f"{folder}{os.sep}"
+    for folder in (
+        _PACKAGE,
+        *(_PACKAGE.parent / name for name in ("topologies", "workloads", "scenarios")),
+    )
+)
+
+
+@dataclass(frozen=True)
+class CarriedFiles:
+    """Files by their absolute names, and the folder from which relative names count."""
+
+    folder: str
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def name(self, path: Path) -> str:
+        """Return the absolute name of a path."""
+        return os.path.normpath(os.path.join(self.folder, path))
+
+    def content(self, path: Path) -> bytes | None:
+        """Return a file; None where it is not carried."""
+        return self.files.get(self.name(path))
+
+
+_carried: ContextVar[CarriedFiles | None] = ContextVar("carried", default=None)
+_recording: ContextVar[CarriedFiles | None] = ContextVar("recording", default=None)
+
+
+@contextmanager
+def carried(files: CarriedFiles) -> Iterator[None]:
+    """Use files of another computer."""
+    token = _carried.set(files)
+    try:
+        yield
+    finally:
+        _carried.reset(token)
+
+
+@contextmanager
+def recorded() -> Iterator[CarriedFiles]:
+    """Record each file that is read, the catalogue's own excepted."""
+    files = CarriedFiles(os.getcwd())
+    token = _recording.set(files)
+    try:
+        yield files
+    finally:
+        _recording.reset(token)
+
+
+def _record(path: Path, content: bytes) -> None:
+    """Record a file that has been read, where a recording is active."""
+    files = _recording.get()
+    if files is not None and not (name := files.name(path)).startswith(_OWN):
+        files.files[name] = content
