@@ -59,7 +59,7 @@ class Cluster:
         self.name, self.nodes, self.node = name, nodes, node
         self.accelerator, self.library, self.fabric = accelerator, library, fabric
         self.faults = faults
-        self.kept = BoundedCache(MOST_CACHED, MOST_KEPT >> 3)
+        self.kept = BoundedCache(MOST_CACHED, MOST_CACHED >> 3)
         self.links = LinkTable(nodes, node.links, len(node.nic_ends), fabric, faults.shares)
         self._inside = Parts(self._part_inside)
         self._outward = Parts(self._part_to_port)
