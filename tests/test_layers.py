@@ -30,7 +30,7 @@ LAYERS = """
     plan          cost          importers
     topology      workload      timeline    traffic    failures    disturbance
     catalog
-    units         errors      answers   arrays    kept
+    units         errors      answers   arrays    bounded_cache
     escaping
 """
 
