@@ -24,7 +24,7 @@ def tables_among(paths: Sequence[Path]) -> list[Path]:
         when only some of the files are.
     """
     from clustersim.calibration.kernels.tables import has_accelerators
-    from clustersim.catalog.files import (shown)
+    from clustersim.catalog.files import shown
 
     tables = [path for path in paths if path.suffix == ".csv" and has_accelerators(path)]
     others = [path for path in paths if path not in tables]

@@ -13,10 +13,9 @@ from clustersim.calibration.kernels.accelerators import measured_groups
 from clustersim.calibration.kernels.fits import KernelFits, fit_kernels, kernel_files
 from clustersim.calibration.kernels.grades import KernelGrades, grade_kernels
 from clustersim.calibration.kernels.tables import read_tables
+from clustersim.catalog.accelerators import AcceleratorRecord, find_kernel_fits
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import entry_names, find
-from clustersim.catalog.accelerators import (find_kernel_fits)
-from clustersim.catalog.accelerators import (AcceleratorRecord)
 from clustersim.catalog.tree import Tree
 from clustersim.cli import main
 from clustersim.cost.surfaces.kernel_kinds import SURFACES

@@ -24,9 +24,9 @@ from clustersim.calibration.kernels.surfaces import (
 )
 from clustersim.calibration.kernels.tables import read_tables
 from clustersim.calibration.runs.files import four_digits
+from clustersim.catalog.accelerators import KernelsRecord, find_kernel_fits
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import facts
-from clustersim.catalog.accelerators import (KernelsRecord, find_kernel_fits)
 from clustersim.catalog.reading import parse_yaml
 from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml

@@ -11,7 +11,7 @@ from clustersim.calibration.kernels.accelerators import measured_groups
 from clustersim.calibration.kernels.surfaces import KernelErrors, kernel_errors
 from clustersim.calibration.kernels.tables import read_tables
 from clustersim.calibration.linear import Array
-from clustersim.catalog.files import (shown)
+from clustersim.catalog.files import shown
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from clustersim.calibration.runs.coefficients import (
 from clustersim.calibration.runs.kernels import KernelRow
 from clustersim.calibration.runs.replays import MeasuredRun
 from clustersim.calibration.runs.rows import Rows
-from clustersim.catalog.accelerators import (AcceleratorRecord)
+from clustersim.catalog.accelerators import AcceleratorRecord
 
 DEPENDENT: Final = 1e-3
 """Relative change of a row's time per change of a coefficient, from which it depends on it."""

@@ -18,7 +18,7 @@ from clustersim.calibration.linear import Array, Flags, Numbers
 from clustersim.calibration.runs.coefficients import Coefficient, with_values
 from clustersim.calibration.runs.kernels import KernelRow, kernel_seconds
 from clustersim.calibration.runs.replays import MeasuredRun, run_seconds
-from clustersim.catalog.accelerators import (AcceleratorRecord)
+from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 
 FOLDS: Final = 5
