@@ -17,10 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clustersim.studies.service_compare.answer import CompareServicesAnswer
-from clustersim.studies.service_scaling import ServiceScaling
-from clustersim.studies.service_sweep import ServiceSweep
-from clustersim.studies.service_whatif import ServiceWhatIf
 from pydantic import BaseModel
 from schema_keys import Key, answer_keys, check_meanings, file_keys
 
@@ -43,6 +39,7 @@ from clustersim.reports.training_run import files as train_files
 from clustersim.scenario.load import load_service
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.scenario.serving import ServingScenarioFile
+from clustersim.simulation.measures import ALL, measures_of
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.answer import RunAnswer
@@ -93,14 +90,8 @@ RUN_KEYS = ("training", "costs")
 STUDY_KEYS = ("scaling",)
 """Keys of a scenario that describe a study."""
 
-SERVICES: dict[str, type] = {
-    "compare": CompareServicesAnswer,
-    "whatif": ServiceWhatIf,
-    "sweep": ServiceSweep,
-    "search": ServiceSearch,
-    "scale": ServiceScaling,
-}
-"""The answers of verbs to serving scenarios."""
+BETTER = {True: "more", False: "less", None: ""}
+"""Which way of a measure is better; empty if it ranks nothing."""
 
 FORMAT = "FORMAT"
 """Represents the formats that ``--figures`` names."""
@@ -153,8 +144,8 @@ def sweep_keys(answer: SweepAnswer) -> Iterator[tuple[str, str]]:
 
 
 def _columns(row: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
-    """Return the columns of a row, with one name for all axes and one for all parts of a step."""
-    entry_names = {f"{part}_s": "<part>_s" for part in PARTS} | dict.fromkeys(axes, "<key>")
+    """Return the columns of a row, with one name for all axes and one for all measures."""
+    entry_names = dict.fromkeys(axes, "<key>") | {measure.name: "<measure>" for measure in ALL}
     return [*dict.fromkeys(entry_names.get(key, key) for key in row)]
 
 
@@ -163,16 +154,6 @@ def study_keys() -> Iterator[tuple[str, str]]:
     yield from answer_keys(StoredStudies)
     for key, entry in schema(StoredRuns)["properties"].items():
         yield key, entry["description"]
-
-
-def service_study_keys(verb: str) -> Iterator[tuple[str, str]]:
-    """Yield the keys that a study of services prints."""
-    keys = answer_keys(SERVICES[verb])
-    if verb == "compare":
-        return _as_one("services[].answer", keys, "what `serve --json` prints")
-    if verb == "whatif":
-        return _as_one("base", keys, "what `serve --json` prints of the scenario")
-    return keys
 
 
 def _as_one(name: str, keys: Meanings, meaning: str) -> Iterator[tuple[str, str]]:
@@ -271,6 +252,19 @@ def answers() -> Iterator[str]:
     yield _prose("answers")
 
 
+def measures() -> Iterator[str]:
+    """Yield the measures of answers, by which studies rank, limit and compare."""
+    yield "# Measures\n"
+    yield _prose("measures")
+    for kind in dict.fromkeys(measure.kind for measure in ALL):
+        yield f"## Of a {kind}\n"
+        rows = [
+            (measure.name, measure.label, measure.unit, BETTER[measure.more_is_better])
+            for measure in measures_of([kind]).values()
+        ]
+        yield from _table(("measure", "meaning", "unit", "better"), rows)
+
+
 def run_page() -> Iterator[str]:
     """Yield what ``run`` prints and writes."""
     files = (*FILES, *_figures(FIGURES), *FIGURE_TABLES)
@@ -321,7 +315,9 @@ def search_page() -> Iterator[str]:
     fixed = {"batch.global": 8, "plan.tensor": 8, "recompute": "none", "plan.layers": "even"}
     answer = search("frontier-22b", settings=fixed, jobs=1)
     files = search_files.files_of(answer).names([FORMAT])
-    yield from _study("search", answer_keys(SearchAnswer), files)
+    yield from _answer("search", "search", answer_keys(SearchAnswer))
+    yield from _section("Keys of `--json` of a service", "services", answer_keys(ServiceSearch))
+    yield from _files("study_files", "search_file", files, verb="search")
 
 
 def scale_page() -> Iterator[str]:
@@ -335,8 +331,7 @@ def size_page() -> Iterator[str]:
     """Yield what ``size`` prints and writes."""
     answer = size("dgx-a100", nodes=1, model="llama2-7b", tokens=1e9)
     files = [*size_files.files_of(answer).names([FORMAT]), *_figures(["loss"])]
-    yield from _answer("size", "size", answer_keys(SizeAnswer))
-    yield from _files("study_files", "size_file", files, verb="size")
+    yield from _study("size", answer_keys(SizeAnswer), files)
 
 
 def collective_page() -> Iterator[str]:
@@ -377,11 +372,8 @@ def calibrate_page() -> Iterator[str]:
 
 
 def _study(verb: str, keys: Meanings, files: Iterable[str]) -> Iterator[str]:
-    """Yield what a study prints and writes, of training and of services."""
+    """Yield what a study prints and writes."""
     yield from _answer(verb, verb, keys)
-    yield "## Keys of `--json` for a service\n"
-    yield _prose("services").format(name=SERVICES[verb].__name__)
-    yield from _table(("key", "meaning"), service_study_keys(verb))
     yield from _files("study_files", f"{verb}_file", files, verb=verb)
 
 
@@ -437,6 +429,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
         catalogue_page, "Failures, sites and prices", ("reliability", "site", "prices")
     ),
     "answers/README.md": answers,
+    "answers/measures.md": measures,
     "answers/run.md": run_page,
     "answers/serve.md": serve_page,
     "answers/train.md": train_page,
