@@ -76,7 +76,8 @@ class MemoryRecipe:
     joined: bool = False
 
 
-_NAMES = [field.name for field in fields(MemoryRecipe)]
+_NAMES = [field.name for field in fields(MemoryRecipe) if field.name != "reduced"]
+"""Fields with the names of facts; `reduced` of a precision is the width of reduced gradients."""
 
 
 def memory_recipe(job: Job) -> MemoryRecipe:
