@@ -14,9 +14,9 @@ from clustersim.runs.arguments import study_of
 from clustersim.runs.execution import run_study
 from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.load import load
-from clustersim.studies.search.candidates import part_bounds
-from clustersim.studies.search.lower_bound.step_bound import StepBounds
-from clustersim.studies.search.space import Choices, Space
+from clustersim.studies.search.step.candidates import part_bounds
+from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
+from clustersim.studies.search.step.space import Choices, Space
 
 SCENARIO = "megatron21-t2-175b"
 DEVICES = 1024

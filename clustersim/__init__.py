@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from clustersim.studies.compare import compare
     from clustersim.studies.scale import scale
     from clustersim.studies.search import search
-    from clustersim.studies.service_search import search_services
     from clustersim.studies.size import size
     from clustersim.studies.sweep import sweep
     from clustersim.studies.whatif import whatif
@@ -54,7 +53,6 @@ __all__ = [
     "replicate",
     "scale",
     "search",
-    "search_services",
     "serve",
     "simulate",
     "size",
@@ -72,7 +70,6 @@ _MODULES = {
     "replicate": "clustersim.simulation.step.replications",
     "scale": "clustersim.studies.scale",
     "search": "clustersim.studies.search",
-    "search_services": "clustersim.studies.service_search",
     "serve": "clustersim.simulation.service.serve",
     "simulate": "clustersim.simulation.step.simulate",
     "size": "clustersim.studies.size",

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from clustersim.studies.service_search import ServiceSearch
 from pydantic import BaseModel
 from schema_keys import Key, answer_keys, check_meanings, file_keys
 
@@ -52,7 +53,6 @@ from clustersim.studies.scale import ScalingAnswer, scale
 from clustersim.studies.scale import files as scaling_files
 from clustersim.studies.search import SearchAnswer, search
 from clustersim.studies.search import files as search_files
-from clustersim.studies.service_search import ServiceSearch
 from clustersim.studies.size import SizeAnswer, size
 from clustersim.studies.size import files as size_files
 from clustersim.studies.study.answer import StoredRuns, StoredStudies

@@ -29,7 +29,6 @@ def test_the_public_names_are_listed_in_order():
         "replicate",
         "scale",
         "search",
-        "search_services",
         "serve",
         "simulate",
         "size",

@@ -23,7 +23,6 @@ from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer
 from clustersim.studies.scale import ScalingAnswer
 from clustersim.studies.search import SearchAnswer
-from clustersim.studies.service_search import ServiceSearch
 from clustersim.studies.size import SizeAnswer
 from clustersim.studies.study.answer import StoredRuns, StoredStudies
 from clustersim.studies.sweep import SweepAnswer
@@ -37,7 +36,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "compare": CompareAnswer,
     "whatif": WhatIfAnswer,
     "sweep": SweepAnswer,
-    "search": SearchAnswer | ServiceSearch,
+    "search": SearchAnswer,
     "size": SizeAnswer,
     "train": TrainAnswer,
     "study": StoredStudies | StoredRuns,

@@ -5,40 +5,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import clustersim
-from clustersim.cli.destination import destination
-from clustersim.cli.options import (
-    STORE,
-    AsJson,
-    Execution,
-    Executor,
-    Figures,
-    Force,
-    Jobs,
-    Out,
-    Settings,
-    StoreFile,
-    command_line,
-    print_rows,
-    print_table,
-    progress_bar,
-    reject_unused,
-)
+from clustersim.cli.options import command_line, print_rows, print_table
 from clustersim.cli.output import echo
+from clustersim.cli.studies import MEASURE_HELP, StudyOptions, study_options
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Row
     from clustersim.studies.search import SearchAnswer
-    from clustersim.studies.search.best_first import Progress
-    from clustersim.studies.service_search import ServiceSearch
-
-DEFAULT_OBJECTIVE: Final = "tokens_per_s"
-DEFAULT_OF_SERVICE: Final = "tokens_per_s_per_device"
+    from clustersim.studies.search.loop import Progress
 
 Free = Annotated[
     list[str] | None,
@@ -54,8 +34,8 @@ Limit = Annotated[
     typer.Option(
         "--limit",
         metavar="LIMIT",
-        help="Limit: memory<=70GiB, plan.tensor<=8; of a mean time of a service:"
-        " tpot=50ms, ttft=2s. Repeatable.",
+        help="Worst value of a measure that is allowed: memory<=70GiB, mfu=40%, ttft=2s; or of a"
+        " key of a layout: plan.tensor<=8. Repeatable.",
     ),
 ]
 
@@ -70,8 +50,7 @@ Objective = Annotated[
     str | None,
     typer.Option(
         metavar="MEASURE",
-        help="Measure that is best: mfu, step_time_s, ...; of a service"
-        " tokens_per_s_per_device, tpot, devices, ... [tokens_per_s, of a service per device].",
+        help=f"Measure that is best: {MEASURE_HELP} [tokens_per_s, of a service per device].",
         show_default=False,
     ),
 ]
@@ -96,24 +75,18 @@ Program = Annotated[
 ]
 
 
+@study_options
 def search(
     scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
+    study: StudyOptions,
     devices: Devices = None,
     objective: Objective = None,
     free: Free = None,
     limit: Limit = None,
     gap: Gap = "0",
     seconds: Seconds = None,
-    settings: Settings = None,
-    store: StoreFile = STORE,
-    jobs: Jobs = None,
-    executor: Executor = None,
     best_file: BestFile = None,
     program: Program = None,
-    out: Out = None,
-    figures: Figures = None,
-    as_json: AsJson = False,
-    force: Force = False,
 ) -> None:
     """Find the best layout that fits in memory, with proof.
 
@@ -122,57 +95,39 @@ def search(
     command is run again.
     """
     from clustersim.catalog.writing import check_new
-    from clustersim.scenario.load import is_service, name_of
 
-    given: dict[str, Any] = {
-        "devices": devices,
-        "free": free or (),
-        "limits": limit or (),
-        "settings": settings or (),
-        "gap": _share(gap),
-        "seconds": seconds,
-    }
+    share = _share(gap)
     if best_file is not None:
-        check_new(best_file, force=force)
-    place = destination(f"{name_of(scenario)}-search", out, figures, as_json=as_json, force=force)
-    serving = is_service(scenario)
-    usual = DEFAULT_OF_SERVICE if serving else DEFAULT_OBJECTIVE
-    measure = objective or usual
+        check_new(best_file, force=study.force)
+    place = study.destination("search", [scenario])
     command = command_line(
         "search",
         [scenario],
         devices=devices,
-        objective=None if measure == usual else measure,
+        objective=objective,
         free=free,
         limit=limit,
-        gap=gap if given["gap"] else None,
-        set=settings,
+        gap=gap if share else None,
+        set=study.settings,
     )
-    how = Execution(store=store, jobs=jobs, executor=executor)
-    if serving:
-        reject_unused({"--as": program}, "a serving scenario")
-        from clustersim.studies.service_search import files as service_files
-
-        with progress_bar("search", store) as on_progress:
-            services = clustersim.search_services(
-                scenario, objective=measure, on_progress=on_progress, **given, **how
-            )
-        _write_best(best_file, services, command, force=force)
-        place.report(services, partial(service_files.files_of, services, command), _show_services)
-        return
-    from clustersim.studies.search import files
-
-    with _progress(store) as update:
+    with _progress(study.store) as update:
         answer = clustersim.search(
-            scenario, objective=measure, program=program, on_progress=update, **given, **how
+            scenario,
+            devices=devices,
+            objective=objective,
+            free=free or (),
+            limits=limit or (),
+            program=program,
+            gap=share,
+            seconds=seconds,
+            on_progress=update,
+            **study.execution(),
         )
-    _write_best(best_file, answer, command, force=force)
-    place.report(answer, partial(files.files_of, answer, command), partial(_show, program))
+    _write_best(best_file, answer, command, force=study.force)
+    study.report("search", place, answer, command, partial(_show, program))
 
 
-def _write_best(
-    file: Path | None, answer: "SearchAnswer | ServiceSearch", command: str, *, force: bool
-) -> None:
+def _write_best(file: Path | None, answer: "SearchAnswer", command: str, *, force: bool) -> None:
     """Write the scenario of the best layout, if any fits, with the command that found it."""
     if file is None or answer.scenario is None:
         return
@@ -182,16 +137,6 @@ def _write_best(
     write_new(file, scenario_text(answer.scenario, answer.gap, command), force=force)
 
 
-def _show_services(answer: "ServiceSearch", written: "list[Row]") -> None:
-    """Print the answer in lines, then the best layouts of a service as a table."""
-    from clustersim.studies.service_search.text import found_table, rows
-
-    print_rows(answer.title, [*rows(answer), *written])
-    if table := found_table(answer):
-        echo(f"\n{len(table) - 1} best layouts:")
-        print_table(table, ["layout"])
-
-
 def _show(program: str | None, answer: "SearchAnswer", written: "list[Row]") -> None:
     """Print the answer in lines, the best layouts as a table, and what launches the best."""
     from clustersim.studies.search.text import layout_table, rows
@@ -199,10 +144,10 @@ def _show(program: str | None, answer: "SearchAnswer", written: "list[Row]") -> 
     print_rows(answer.title, [*rows(answer), *written])
     if table := layout_table(answer):
         echo(f"\n{len(table) - 1} best layouts:")
-        print_table(table)
+        print_table(table, ["layout"])
     if program is not None and answer.scenario is not None:
         from clustersim.scenario.load import from_mapping
-        from clustersim.studies.search.launch import launch_arguments, launch_text
+        from clustersim.studies.search.step.launch import launch_arguments, launch_text
 
         best = from_mapping(answer.name, answer.scenario)
         echo(f"\nlaunch arguments of {best.scenario.framework.name}:")
@@ -234,7 +179,7 @@ def _progress(store: Path) -> Iterator[Callable[["Progress"], None]]:
     from rich.console import Console
 
     from clustersim.runs.progress import Pace
-    from clustersim.studies.search.best_first import progress_note
+    from clustersim.studies.search.loop import progress_note
 
     console, paces = Console(stderr=True), {False: Pace("search", "bounds")}
     computed = 0

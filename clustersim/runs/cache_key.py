@@ -23,7 +23,7 @@ from clustersim.simulation.step.layout import schedule_file
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
-_EXCLUDED: Final = ("cli", "render", "studies", "validation", "calibration")
+_EXCLUDED: Final = ("cli", "render", "reports", "studies", "validation", "calibration")
 """Folders of code that no prediction uses."""
 
 _UNUSED: Final = ("scaling",)
@@ -71,7 +71,9 @@ def key_of(loaded: Loaded | LoadedService, texts: RecordTexts | None = None) -> 
     )
 
 
-def key_of_answer(verb: str, scenarios: Sequence[Loaded], arguments: Mapping[str, Any]) -> str:
+def key_of_answer(
+    verb: str, scenarios: Sequence[Loaded | LoadedService], arguments: Mapping[str, Any]
+) -> str:
     """Return the key of the answer of a command: a digest of its scenarios, arguments and code."""
     texts = RecordTexts()
     keys = [key_of(loaded, texts) for loaded in scenarios]
@@ -94,7 +96,7 @@ def code(study: str | None = None) -> str:
     modules = sorted(_PACKAGE.rglob("*.py"))
     files = [file for file in modules if file.relative_to(_PACKAGE).parts[0] not in _EXCLUDED]
     if study is not None:
-        files += sorted((_PACKAGE / "studies" / study).glob("*.py"))
+        files += sorted((_PACKAGE / "studies" / study).rglob("*.py"))
     files.append(shipped("validation") / "prediction_intervals.yaml")
     parts = [part for file in files for part in (file.name.encode(), file.read_bytes())]
     return f"{__version__}+{_digest(*parts)[:12]}"

@@ -1,9 +1,12 @@
-"""Limits of measures as the command line takes them: ``--limit tpot=50ms --limit devices=64``.
+"""Limits of measures as the command line takes them: ``--limit tpot=50ms --limit "mfu>=40%"``.
 
 A limit is the worst value that is allowed: the largest time, the smallest rate.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import Final
 
 from clustersim.errors import ScenarioError
 from clustersim.simulation.measures import Kind, Measure, check_measure, measures_of
@@ -29,26 +32,39 @@ def read_limits(limits: Limits, kinds: Iterable[Kind], where: str) -> dict[str, 
     ScenarioError
         in one line, for an unknown measure or a value that is not a positive amount of it.
     """
-    kinds = tuple(kinds)
+    kinds, worst = tuple(kinds), dict[str, float]()
+    texts = limits
     if isinstance(limits, Mapping):
-        return dict(
-            _limit(f"{name}={value}", name, value, kinds, where) for name, value in limits.items()
+        texts = [f"{name}={value!r}" for name, value in limits.items()]
+    for text in texts:
+        measure, amount = _limit(text, kinds, where, plain=isinstance(limits, Mapping))
+        known = worst.get(measure.name, amount)
+        worst[measure.name] = min(known, amount, key=measure.order)  # the stricter one
+    return worst
+
+
+_LIMIT: Final = re.compile(r"\s*([a-z0-9_.]+)\s*(<=|>=|=)\s*(.+?)\s*", re.DOTALL)
+
+
+def _limit(text: str, kinds: tuple[Kind, ...], where: str, *, plain: bool) -> tuple[Measure, float]:
+    match = _LIMIT.fullmatch(text)
+    if match is None:
+        raise ScenarioError(
+            f"--limit {text}: is not of the form MEASURE=VALUE (memory=70GiB, mfu=40%, ttft=2s)"
         )
-    texts = [(text, *text.partition("=")[::2]) for text in limits]
-    return dict(_limit(text, name.strip(), value, kinds, where) for text, name, value in texts)
-
-
-def _limit(
-    text: str, name: str, value: str | float, kinds: tuple[Kind, ...], where: str
-) -> tuple[str, float]:
+    name, sign, value = match.groups()
     measure = check_measure("--limit", name, kinds, where)
+    right = ">=" if measure.more_is_better else "<="
+    if sign not in ("=", right):
+        side = "least" if measure.more_is_better else "greatest"
+        raise ScenarioError(f"--limit {text}: must be the {side} value ({name}{right}{value})")
     try:
-        amount = measure.read(value) if isinstance(value, str) else value
+        amount = float(value) if plain else measure.read(value)
     except ValueError as problem:
         raise ScenarioError(f"--limit {text}: {problem}") from None
-    if amount <= 0:
+    if not 0 < amount < inf:
         raise ScenarioError(f"--limit {text}: must be greater than 0")
-    return name, amount
+    return measure, amount
 
 
 def missed_limits(
@@ -71,3 +87,12 @@ def format_limits(limits: Mapping[str, float], kinds: Iterable[Kind]) -> str:
         f"{measures[n].label} {bounds[bool(measures[n].more_is_better)]} {measures[n].text(limit)}"
         for n, limit in limits.items()
     )
+
+
+def excess_of(
+    numbers: Mapping[str, float], limits: Mapping[str, float], measures: Mapping[str, Measure]
+) -> float:
+    """Return the largest ratio by which a limit is missed; 0 without limits."""
+    ratios = {name: numbers[name] / limit for name, limit in limits.items() if name in numbers}
+    worse = (1 / r if measures[name].more_is_better else r for name, r in ratios.items() if r)
+    return max(worse, default=0.0)

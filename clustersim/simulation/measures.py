@@ -7,7 +7,8 @@ Command line, tables, charts, limits, objectives, schemas and documentation read
 measure that is not known of an answer is absent, never 0.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -86,7 +87,8 @@ class Measure:
         ValueError
             when it has another dimension, or is no number.
         """
-        if self.dimension:
+        stated = self.name.rpartition("_")[2] in ("s", "bytes", "w")  # a plain number has its unit
+        if self.dimension and not (stated and re.fullmatch(r"[-+.\de]+", text.strip())):
             return parse(text, self.dimension)
         factor, number = (0.01, text.strip().removesuffix("%")) if "%" in text else (1.0, text)
         try:
@@ -148,6 +150,8 @@ def _table() -> Iterable[Measure]:
          ""),
         ("tokens_per_joule", "tokens per joule", "tokens/J", "tokens/J", _MORE, _OF_WORK,
          _with("tokens/J"), ""),
+        ("usd_per_hour", "price of the devices", "USD/h", "USD/h", _LESS, _OF_WORK,
+         _with("USD/h"), ""),
         ("tokens_per_dollar", "tokens per dollar", "tokens/USD", "tokens/USD", _MORE, _OF_WORK,
          _with("tokens/USD"), ""),
     ):  # fmt: skip
@@ -217,6 +221,10 @@ BRIEF: Final[Mapping[Kind, tuple[str, ...]]] = {
 """The few of them that a line has room for."""
 
 
+ALIASES: Final = {"memory": "memory_peak_bytes"}
+"""Short names of measures."""
+
+
 def measures_of(kinds: Iterable[Kind]) -> dict[str, Measure]:
     """Return the measures of answers of some kinds by name; a run has those of its step as well."""
     requested = tuple(kinds)
@@ -238,12 +246,31 @@ def check_measure(option: str, name: str, kinds: Iterable[Kind], where: str) -> 
     """
     kinds = tuple(kinds)
     ranked = {n: m for n, m in measures_of(kinds).items() if m.more_is_better is not None}
-    if name in ranked:
-        return ranked[name]
+    if (alias := ALIASES.get(name, name)) in ranked:
+        return ranked[alias]
     if name in measures_of(("training run",)) and "step" in kinds:
         raise ScenarioError(f"{option} {name}: {where} has no section training, whose run it is of")
     hint, of = nearest(name, ranked), " of services" if "service" in kinds else ""
     raise ScenarioError(f"{option} {name}: unknown measure{of}{hint} (known: {', '.join(ranked)})")
+
+
+def pareto_front(
+    numbers: Sequence[Mapping[str, float]], by: Measure, cost: Measure
+) -> tuple[int, ...]:
+    """Return the positions of answers that no other beats in two measures, the cheapest first.
+
+    >>> by, cost = (measures_of(["step"])[name] for name in ("tokens_per_s", "devices"))
+    >>> points = [(8, 3.0), (4, 2.0), (6, 1.0)]
+    >>> pareto_front([{"devices": n, "tokens_per_s": rate} for n, rate in points], by, cost)
+    (1, 0)
+    """
+    known = [at for at, each in enumerate(numbers) if by.name in each and cost.name in each]
+    value = {at: by.order(numbers[at][by.name]) for at in known}
+    positions: list[int] = []
+    for at in sorted(known, key=lambda at: (cost.order(numbers[at][cost.name]), value[at], at)):
+        if not positions or value[at] < value[positions[-1]]:
+            positions.append(at)
+    return tuple(positions)
 
 
 # --- answers --------------------------------------------------------------------------------------

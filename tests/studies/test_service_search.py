@@ -1,13 +1,13 @@
 """Search of services: bounds that no replay exceeds, and the answer of exhaustive search."""
 
 import pytest
-from clustersim.simulation.service.measures import SERVICE_MEASURES, service_measures
 
 import clustersim
 from clustersim.cli import main
 from clustersim.scenario.load import load_service
-from clustersim.studies.service_search.bounded_layouts import bounded_layouts
-from clustersim.studies.service_search.charts import bound_chart, speed_chart
+from clustersim.simulation.measures import measures_of
+from clustersim.studies.search.charts import bound_chart
+from clustersim.studies.search.service.candidates import bounded_layouts
 
 NAME = "llama3-8b-h100-formats"
 LOADS = {
@@ -22,6 +22,7 @@ ENGINES = {
     "batch": "fastertransformer",
 }  # fmt: skip
 DEVICES = 4
+SERVICE = measures_of(["service"])
 
 
 def base(load, **more):
@@ -39,9 +40,9 @@ def test_no_replay_exceeds_its_bound(load):
     chosen = candidates.fit[:: -(-len(candidates.fit) // 8)]
     for one in chosen:
         plan = one.layout.plan(loaded.scenario)
-        found = service_measures(clustersim.serve(NAME, base(load, plan=plan)).answer)
+        found = clustersim.serve(NAME, base(load, plan=plan)).answer.measures()
         for name, bound in one.bound.items():
-            value, more = found[name], SERVICE_MEASURES[name]
+            value, more = found.get(name), SERVICE[name].more_is_better
             if value:
                 within = value <= bound * 1.0001 if more else value >= bound * 0.9999
                 assert within, f"{name} {value} of {plan}, bound {bound}"
@@ -61,7 +62,7 @@ def test_the_bound_holds_for_groups_of_attention_with_many_users():
     assert own
     for one in own:
         plan = one.layout.plan(loaded.scenario)
-        found = service_measures(clustersim.serve(name, {"plan": plan}).answer)
+        found = clustersim.serve(name, {"plan": plan}).answer.measures()
 
         assert found["tokens_per_s"] <= one.bound["tokens_per_s"]
         assert found["tpot"] >= one.bound["tpot"]
@@ -70,7 +71,7 @@ def test_the_bound_holds_for_groups_of_attention_with_many_users():
 @pytest.mark.large
 def test_the_bound_is_tight():
     """Of a shipped service the median of measure over bound is at least 0.8; few are replayed."""
-    found = clustersim.search_services(
+    found = clustersim.search(
         "llama3-70b-h100-serving", limits={"ttft": 2}, settings={"load.requests": 128}, jobs=1
     )
 
@@ -97,12 +98,10 @@ def replays(tmp_path_factory):
 def test_a_search_is_as_good_as_all_replays(objective, limits, replays):
     """The best layout is that of a search that replays every layout within the limits."""
     given = {"devices": 3, "objective": objective, "limits": limits, "jobs": 1}
-    found = clustersim.search_services(NAME, settings=base("users"), top=1, **given)
-    every = clustersim.search_services(
-        NAME, settings=base("users"), top=1000, store=replays, **given
-    )
+    found = clustersim.search(NAME, settings=base("users"), top=1, **given)
+    every = clustersim.search(NAME, settings=base("users"), top=1000, store=replays, **given)
 
-    assert found.best.measures[objective] == every.best.measures[objective]
+    assert found.ranked[0].value == every.ranked[0].value
     assert found.gap == 0
     assert found.layouts.replayed <= every.layouts.replayed
 
@@ -110,7 +109,7 @@ def test_a_search_is_as_good_as_all_replays(objective, limits, replays):
 @pytest.mark.parametrize("objective", ["tokens_per_s_per_device", "latency"])
 def test_the_chart_of_bounds_has_every_replay_on_its_side_of_the_line(objective):
     """All simulated layouts are drawn, rates at most and times at least as high as their bounds."""
-    found = clustersim.search_services(
+    found = clustersim.search(
         NAME, settings=base("users"), devices=3, objective=objective, limits={"tpot": 0.006}, jobs=1
     )
     chart = bound_chart(found)
@@ -120,46 +119,38 @@ def test_the_chart_of_bounds_has_every_replay_on_its_side_of_the_line(objective)
         if not series.thin and series.name != "best"
         for x, y, hover in zip(series.x, series.y, series.hover, strict=True)
     ]
-    sign = 1 if SERVICE_MEASURES[objective] else -1
+    sign = 1 if SERVICE[objective].more_is_better else -1
 
-    assert len(points) == found.layouts.replayed == len(found.simulated)
+    assert len(points) == found.layouts.replayed == len(found.ranked) + len(found.missed)
     assert all(sign * y <= sign * x * (1 + sign * 1e-4) for x, y, _ in points)
-    assert sum("times the limit" in hover for _, _, hover in points) == sum(
-        one.missed is not None for one in found.simulated
-    )
+    assert sum("times the limit" in hover for _, _, hover in points) == len(found.missed)
 
 
-@pytest.mark.large
-def test_the_chart_of_speeds_has_the_front_of_what_was_simulated():
-    """The best layout, the limit and the layout of the scenario are marked."""
+def test_the_front_has_the_fastest_for_a_user_and_the_best_for_a_device():
+    """Along the front of services the rate of a device falls as the speed of a user grows."""
     limits = {"tpot": 0.02}
-    found = clustersim.search_services(
-        NAME, settings=base("users"), devices=4, limits=limits, top=5, jobs=1
-    )
-    series = {one.name: one for one in speed_chart(found).series}
+    found = clustersim.search(NAME, settings=base("users"), devices=3, limits=limits, top=5, jobs=1)
+    (front,) = (f for f in found.pareto if f.against == "tokens_per_s_per_user")
+    points = [found.ranked[at].measures for at in front.positions]
+    speeds = [point["tokens_per_s_per_user"] for point in points]
+    rates = [point["tokens_per_s_per_device"] for point in points]
 
-    assert series["front of these"].y == tuple(sorted(series["front of these"].y, reverse=True))
-    assert max(series["front of these"].y) == found.best.measures["tokens_per_s_per_device"]
-    assert series["limit of tpot"].x == (50.0, 50.0)
-    assert series["scenario"].y == (found.own["tokens_per_s_per_device"],)
+    assert speeds == sorted(speeds, reverse=True)
+    assert rates == sorted(rates)
+    assert rates[-1] == found.ranked[0].value
 
 
 def test_a_search_without_two_services_has_no_charts():
-    """Of one simulated layout there is nothing to compare."""
-    found = clustersim.search_services(
-        NAME, settings=base("users", **{"plan.tensor": 1}), devices=1, jobs=1
-    )
+    """Of one replayed layout there is nothing to compare."""
+    found = clustersim.search(NAME, settings=base("users", **{"plan.tensor": 1}), devices=1, jobs=1)
 
-    assert len(found.simulated) == 1
-    assert speed_chart(found) is None
+    assert len(found.ranked) == 1
     assert bound_chart(found) is None
 
 
 def test_limits_that_no_layout_meets_are_a_verdict():
     """Without a layout within the limits the answer states by how much the nearest misses them."""
-    found = clustersim.search_services(
-        NAME, devices=2, limits=["tpot=1us"], settings=base("users"), jobs=1
-    )
+    found = clustersim.search(NAME, devices=2, limits=["tpot=1us"], settings=base("users"), jobs=1)
 
     assert found.best is None
     assert "times the limit" in found.nearest
@@ -178,7 +169,7 @@ def test_formats_are_free_and_the_best_is_a_scenario(capsys, tmp_path, monkeypat
     served = clustersim.serve("best.yaml")
 
     assert end.value.code in (0, None)
-    assert out.splitlines()[1].startswith("best          1 replica of tensor 2, precision fp8")
+    assert out.splitlines()[1].startswith("best          precision fp8, tensor 2, replicas 1")
     assert served.scenario.precision == "fp8"
     assert served.scenario.plan.tensor == 2
 
@@ -201,8 +192,8 @@ def test_changes_by_a_factor_are_numbers_in_the_best_scenario(tmp_path, capsys):
     ("words", "complaint"),
     [
         (["--objective", "output_tokens_per_usd"], "has no bound"),
-        (["--objective", "mfu"], "--objective mfu: unknown measure"),
-        (["--limit", "memory<=70GiB"], "--limit memory<=70GiB: unknown time"),
+        (["--objective", "mfu"], "--objective mfu: unknown measure of services"),
+        (["--limit", "mfu=40%"], "--limit mfu: unknown measure"),
         (["--devices", "0"], "--devices 0: must be at least 1"),
         (["--devices", "99999"], "nodes of 'dgx-h100', which has"),
         (["--free", "plan.tensor=a"], "--free plan.tensor=a: must be a whole number"),

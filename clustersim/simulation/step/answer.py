@@ -402,6 +402,7 @@ class RunAnswer:
             numbers["energy_per_token_j"] = self.energy_per_step_j / self.tokens
             numbers["tokens_per_joule"] = self.tokens / self.energy_per_step_j
         if self.usd_per_hour is not None:
+            numbers["usd_per_hour"] = self.usd_per_hour
             numbers["tokens_per_dollar"] = self.tokens_per_s * HOUR / self.usd_per_hour
         return numbers
 

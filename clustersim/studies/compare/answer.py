@@ -174,8 +174,7 @@ def compare(
     compared = read_compared(scenarios, settings)
     names, loaded = compared.names, compared.loaded
     if by is not None:
-        for one in loaded:
-            check_measure("--by", by, kinds_of(one), one.name)
+        (by, *_) = (check_measure("--by", by, kinds_of(each), each.name).name for each in loaded)
     runs = compared.run(store=store, jobs=jobs, executor=executor, on_progress=on_progress)
     answers = [required(name, run) for name, run in zip(names, runs, strict=True)]
     measure = by or usual_measure(loaded, answers)

@@ -1,8 +1,8 @@
 """Search: the best layout of a scenario, with proof."""
 
 from clustersim.studies.search.answer import SearchAnswer
-from clustersim.studies.search.arguments import fixed_keys
-from clustersim.studies.search.in_process import FastestLayout, search_layout
 from clustersim.studies.search.searching import search
+from clustersim.studies.search.step.arguments import fixed_keys
+from clustersim.studies.search.step.in_process import FastestLayout, search_layout
 
 __all__ = ["FastestLayout", "SearchAnswer", "search_layout", "fixed_keys", "search"]

@@ -6,12 +6,26 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from clustersim.simulation.measures import Kind, Measure, measures_of
+from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
 
 
 @dataclass(frozen=True)
 class BestRun(RunAnswer):
-    """The best layout, with all keys of its run.
+    """The best layout of training, with all keys of its run.
+
+    Attributes
+    ----------
+    set_ : values of the layout by dotted key, as ``--set`` takes them
+    """
+
+    set_: Annotated[Mapping[str, Any], Field(alias="set")] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BestService(ServeAnswer):
+    """The best layout of a service, with all keys of its answer.
 
     Attributes
     ----------
@@ -29,30 +43,18 @@ class RankedLayout:
     ----------
     set_ : values of the layout by dotted key, as ``--set`` takes them
     value : of the objective
-    step_time_s : time of one training step [s]
-    energy_per_step_j : its energy; null where the catalogue states no power [J]
-    bound_s : lower bound of this time [s]
-    tokens_per_s : tokens of the whole job in a second
-    tokens_per_s_per_device : the same over the number of devices
-    mfu : model FLOPs over peak
-    memory_peak_bytes : the most that a device of the fullest stage holds [B]
-    devices : of the job
-    usd_per_hour : price of its devices, rented on demand; null where no price is known [USD/h]
+    bound : no replay of this layout has a better objective; null where there is no bound
+    measures : by name, in SI units
     tie : whether its step time is within the prediction interval of the best layout
+    missed : the limit that it misses, and by how much; null where it meets all
     """
 
     set_: Annotated[Mapping[str, Any], Field(alias="set")]
     value: float
-    step_time_s: float
-    energy_per_step_j: float | None
-    bound_s: float
-    tokens_per_s: float
-    tokens_per_s_per_device: float
-    mfu: float
-    memory_peak_bytes: float
-    devices: int
-    usd_per_hour: float | None
-    tie: bool
+    bound: float | None
+    measures: Mapping[str, float]
+    tie: bool = False
+    missed: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,11 @@ class LayoutCounts:
     ----------
     possible : layouts that divisibility generates
     excluded : layouts that a rule excludes
-    bounded : layouts that cannot be better, by the bound of their step time or energy
+    bounded : layouts that cannot be better, by the bound of their objective
     memory : layouts that need more memory than a device has, by a bound or by an estimate
     replayed : layouts that were replayed
     open : layouts that could be better and were not examined, as the time was over
-    limited : layouts that cannot be within a limit of an objective, by a bound
+    limited : layouts that cannot be within a limit, by a bound
     """
 
     possible: int
@@ -76,7 +78,7 @@ class LayoutCounts:
     memory: int
     replayed: int
     open: int
-    limited: int = 0
+    limited: int
 
 
 @dataclass(frozen=True)
@@ -99,32 +101,38 @@ class LayoutDifference:
 
     Attributes
     ----------
-    against : ``second``, the best of the layouts that are slower, or ``scenario``, that of the
+    against : ``second``, the best of the layouts that are worse, or ``scenario``, that of the
         scenario
     set_ : values of the other layout that differ from those of the best
-    step_time_s : of the other layout [s]
-    saved_s : by how much the best is shorter [s]
-    parts : time of each component in the best less that in the other; they add up to -`saved_s` [s]
+    value : objective of the other layout; null where there is no comparison
+    gain : how many times better the best is
+    account : account that explains the objective, as in `compare --json`
+    label : what it is the sum of
+    before : the sum of the other layout [s; d of a run]
+    parts : change of each part from the other layout to the best [s; d of a run]
     finding : the result in a sentence
     why : why there is no comparison; null where there is one
     """
 
     against: str
     set_: Annotated[Mapping[str, Any], Field(alias="set")]
-    step_time_s: float | None
-    saved_s: float | None
-    parts: Mapping[str, float]
-    finding: str
+    value: float | None = None
+    gain: float | None = None
+    account: str | None = None
+    label: str = ""
+    before: float | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    finding: str = ""
     why: str | None = None
 
 
 @dataclass(frozen=True)
 class FrontOfLayouts:
-    """Layouts that no other replayed layout beats in both the objective and the cost.
+    """Layouts that no other replayed layout beats in both the objective and another measure.
 
     Attributes
     ----------
-    against : cost that the objective is compared with: `memory`, `devices` or `price`
+    against : measure that the objective is compared with: `memory_peak_bytes`, `devices`, ...
     positions : positions of these layouts in `ranked`, the cheapest first
     """
 
@@ -140,21 +148,23 @@ class SearchAnswer:
     ----------
     name : file name of the scenario without its suffix
     title : model and machine that were searched
+    kinds : kinds of its measures
     by : objective
-    devices : numbers of devices of the scenarios that were searched
-    best : the best layout with the keys of its run; null where none fits
-    ranked : layouts that were replayed and fit, the best first; the first `proven` are the best of
-        all
+    limits : worst values of measures that are allowed
+    devices : numbers of devices of the scenarios that were searched; of a service the most
+    best : the best layout with the keys of its answer; null where none fits
+    ranked : layouts that were replayed, fit and meet the limits, the best first; the first `proven`
+        are the best of all
+    missed : layouts that were replayed and miss a limit, the nearest first
     proven : how many of `ranked` no other layout can precede
     layouts : what became of the layouts
     rules : rules that exclude layouts, those with the highest count first
-    gap : by how much another layout can be better at most, share of the best step time or energy;
-        null where none fits
-    tightness : median of the bound over the step time, or energy, of replayed layouts; null where
-        none fits
+    gap : by how much another layout can be better at most, share of the best step time or energy,
+        or of the time of a token; null where none fits or there is no bound
+    tightness : median of the bound over what it bounds, of replayed layouts; null where none fits
     differences : the best layout compared with the second and with that of the scenario
-    pareto : fronts of the objective with memory, with devices where their number varies, and with
-        the price where accelerators differ
+    pareto : fronts of the objective with other measures
+    nearest : why the layout that comes nearest misses a limit; null where one meets them
     scenario : the best layout as a scenario file; null where none fits
     fresh : number of runs that were not in the run cache; 0 for a search that is repeated
     wall_s : time that the search took [s]
@@ -162,10 +172,13 @@ class SearchAnswer:
 
     name: str
     title: str
+    kinds: tuple[Kind, ...]
     by: str
+    limits: Mapping[str, float]
     devices: tuple[int, ...]
-    best: BestRun | None
+    best: BestRun | BestService | None
     ranked: tuple[RankedLayout, ...]
+    missed: tuple[RankedLayout, ...]
     proven: int
     layouts: LayoutCounts
     rules: tuple[RuleCount, ...]
@@ -173,11 +186,12 @@ class SearchAnswer:
     tightness: float | None
     differences: tuple[LayoutDifference, ...]
     pareto: tuple[FrontOfLayouts, ...]
+    nearest: str | None
     scenario: Mapping[str, Any] | None
     fresh: int
     wall_s: float
 
     @property
-    def more_is_better(self) -> bool:
-        """Whether the best layout has the largest value of the objective."""
-        return self.by != "step_time_s"
+    def measure(self) -> Measure:
+        """The objective."""
+        return measures_of(self.kinds)[self.by]

@@ -6,11 +6,16 @@ from clustersim.render.charts.picture import Column, Table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
+from clustersim.reports.measures import cells, headlines
+from clustersim.simulation.measures import BRIEF
 from clustersim.studies.search.answer import SearchAnswer
-from clustersim.studies.search.arguments import ENERGY
-from clustersim.studies.search.charts import layout_front, layout_waterfall
-from clustersim.studies.search.text import format_layout_values, rows
-from clustersim.units import GIB, format_number, format_seconds
+from clustersim.studies.search.charts import bound_chart, layout_front, layout_waterfall
+from clustersim.studies.search.text import (
+    format_bound,
+    format_layout_values,
+    rows,
+    shown_measures,
+)
 
 SHOWN: Final = 200
 """Maximum number of layouts in the table; `search.csv` has all."""
@@ -19,15 +24,16 @@ SHOWN: Final = 200
 def page(answer: SearchAnswer, command: str = "") -> Page:
     """Return the page of a search; `command` is its command line."""
     sections = [_summary(answer)]
-    compared = [one for one in answer.differences if one.step_time_s is not None]
-    if compared:
-        charts = tuple(page_chart(layout_waterfall(answer, one)) for one in compared)
-        sections.append(Section("Why the best layout wins", "why", (), charts))
+    charts = tuple(page_chart(c) for one in answer.differences if (c := layout_waterfall(one)))
+    if charts:
+        sections.append(Section("Causes", "why", (), charts))
     if answer.ranked:
         sections.append(Section("Replayed layouts", "layouts", (), (_ranking(answer),)))
     if len(answer.ranked) > 1:
         fronts = tuple(page_chart(layout_front(answer, front)) for front in answer.pareto)
         sections.append(Section("Pareto fronts", "pareto", (), fronts))
+    if (chart := bound_chart(answer)) is not None:
+        sections.append(Section("Bounds and replays", "bounds", (), (page_chart(chart),)))
     counts = answer.layouts
     subtitle = f"{counts.possible:,} possible layouts, {counts.replayed:,} replayed"
     return Page(answer.title, subtitle, (*sections, *_rules(answer)), command)
@@ -41,46 +47,34 @@ def _summary(answer: SearchAnswer) -> Section:
 
 
 def _cards(answer: SearchAnswer) -> tuple[Card, ...]:
-    best, counts = answer.best, answer.layouts
+    counts = answer.layouts
     valid = counts.possible - counts.excluded
     replayed = Card("layouts replayed", f"{counts.replayed:,}", f"of {valid:,} that are valid")
-    if best is None:
+    if not answer.ranked:
         return (replayed,)
-    memory = f"of {best.memory.capacity_bytes / GIB:.1f} GiB per device"
-    gap = percent(answer.gap or 0.0)
-    measure = "energy" if answer.by == ENERGY else "step time"
+    best = answer.ranked[0]
+    first, *others = headlines(answer.kinds, [best.measures], answer.by, of=BRIEF)
+    gap = "no bound" if answer.gap is None else percent(answer.gap)
     return (
-        Card("throughput", f"{best.tokens_per_s:,.0f} tokens/s", format_layout_values(best.set_)),
-        Card("step time", format_seconds(best.step_time_s), f"MFU {percent(best.mfu)}"),
-        Card("memory", f"{best.memory.peak_bytes / GIB:.1f} GiB", memory),
-        Card("another layout is better by at most", gap, f"share of the best {measure}"),
+        Card(first.label, first.text(best.value), format_layout_values(best.set_)),
+        *(Card(measure.label, measure.text(best.measures[measure.name])) for measure in others),
+        Card("another layout is better by at most", gap),
         replayed,
     )
 
 
 def _ranking(answer: SearchAnswer) -> Table:
+    measures = shown_measures(answer)
     lines = tuple(
         (
-            f"{place:,}",
+            f"{rank:,}",
             format_layout_values(one.set_),
-            *([format_number(one.value)] if answer.by == ENERGY else []),
-            format_number(one.step_time_s),
-            format_number(one.bound_s),
-            f"{one.tokens_per_s:,.0f}",
-            f"{100 * one.mfu:.1f}",
-            f"{one.memory_peak_bytes / GIB:.1f}",
+            *cells(measures, one.measures),
+            format_bound(one, answer),
         )
-        for place, one in enumerate(answer.ranked[:SHOWN], 1)
+        for rank, one in enumerate(answer.ranked[:SHOWN], 1)
     )
-    energy = ["tokens/J"] if answer.by == ENERGY else []
-    names = (
-        *energy,
-        "step time [s]",
-        "bound [s]",
-        "throughput [tokens/s]",
-        "MFU [%]",
-        "memory [GiB]",
-    )
+    names = (*(measure.label for measure in measures), "bound over replay")
     columns = Column("rank", True), Column("layout"), *(Column(name, True) for name in names)
     more = len(answer.ranked) - SHOWN
     rest = f"; {more:,} more are in search.csv" if more > 0 else ""

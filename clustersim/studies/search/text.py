@@ -7,9 +7,16 @@ from clustersim.memory.verdict import PREDICTION_ERROR
 from clustersim.render.tables import Row as Line
 from clustersim.render.tables import percent
 from clustersim.render.words import format_setting, short_keys
-from clustersim.studies.search.answer import LayoutDifference, RankedLayout, SearchAnswer
-from clustersim.studies.search.arguments import ENERGY
-from clustersim.units import GIB, counted, format_number, format_seconds
+from clustersim.reports.measures import cells, headlines, summary
+from clustersim.runs.limits import format_limits
+from clustersim.simulation.measures import BRIEF, Measure
+from clustersim.studies.search.answer import (
+    BestRun,
+    LayoutDifference,
+    RankedLayout,
+    SearchAnswer,
+)
+from clustersim.units import GIB, counted, format_seconds
 
 SHOWN: Final = 10
 """Number of layouts that are printed; half as many rules are."""
@@ -19,14 +26,19 @@ ALWAYS: Final = ("plan.tensor", "plan.pipeline", "plan.data", "batch.micro", "re
 
 ORDER: Final = "plan.placement.order"
 
+POOLS: Final = ("prefill", "decode")
+"""Pools of replicas of a service."""
+
 
 def rows(answer: SearchAnswer) -> list[Line]:
     """Return the answer line by line, without its table."""
+    limits = format_limits(answer.limits, answer.kinds)
     return [
         *_best(answer),
         *_margin(answer),
-        Line("proof", _proof(answer), warning=answer.gap is None),
+        Line("proof", _proof(answer), warning=answer.best is None),
         Line("layouts", _counts(answer)),
+        *([Line("limits", limits)] if limits else []),
         *(Line(f"vs {one.against}", _difference(one)) for one in answer.differences),
         *_ties(answer),
         *_rules(answer),
@@ -35,10 +47,33 @@ def rows(answer: SearchAnswer) -> list[Line]:
 
 
 def format_layout_values(values: Mapping[str, Any]) -> str:
-    """Return the values of a layout in words: ``'tensor 8, pipeline 4'``."""
+    """Return the values of a layout in words; of the pools of a service one after the other.
+
+    >>> format_layout_values({"plan.tensor": 8, "plan.pipeline": 4})
+    'tensor 8, pipeline 4'
+    >>> format_layout_values({"plan.prefill.tensor": 2, "plan.decode.tensor": 4})
+    'prefill tensor 2; decode tensor 4'
+    """
+    if has_pools(values):
+        pools = {
+            pool: {
+                key.replace(f"{pool}.", ""): value
+                for key, value in values.items()
+                if key.startswith(f"plan.{pool}.")
+            }
+            for pool in POOLS
+        }
+        words = [f"{pool} {format_layout_values(of)}" for pool, of in pools.items()]
+        others = {k: v for k, v in values.items() if not k.startswith("plan.")}
+        return "; ".join([*words, *([format_layout_values(others)] if others else [])])
     keys = [key for key in values if is_notable(key, values)]
     names = zip(keys, short_keys(keys), strict=True)
     return ", ".join(f"{name} {format_part_of(key, values)}" for key, name in names)
+
+
+def has_pools(values: Mapping[str, Any]) -> bool:
+    """Return whether a layout has replicas of their own for prompts."""
+    return any(key.startswith("plan.prefill.") for key in values)
 
 
 def format_part_of(key: str, values: Mapping[str, Any]) -> str:
@@ -52,7 +87,7 @@ def is_notable(key: str, values: Mapping[str, Any]) -> bool:
     """Return whether a key of a layout differs from its usual value."""
     plain = {"plan.layers": "even", "plan.sequence_parallel": False, "plan.shard": 0}
     plain |= {"plan.context": 1, "plan.expert": 1, "plan.expert_tensor": 1, "plan.zero": 0}
-    plain |= {"plan.chunks": 1}
+    plain |= {"plan.chunks": 1, "plan.attention_data": 1}
     if key == ORDER:
         degrees = ("plan.tensor", "plan.context", "plan.data", "plan.pipeline")
         usual = [axis.removeprefix("plan.") for axis in degrees if values.get(axis, 1) != 1]
@@ -80,19 +115,12 @@ def _brief(table: Mapping[str, Any]) -> list[Any]:
 
 
 def _best(answer: SearchAnswer) -> list[Line]:
-    best = answer.best
-    if best is None:
-        limits = " within the limits" if answer.layouts.limited else ""
-        return [Line("best", f"no layout fits in memory{limits}", warning=True)]
-    speed = (
-        f"step {format_seconds(best.step_time_s)}, {best.tokens_per_s:,.0f} tokens/s,"
-        f" MFU {percent(best.mfu)}, {best.memory.peak_bytes / GIB:.1f} of"
-        f" {best.memory.capacity_bytes / GIB:.1f} GiB"
-    )
-    if answer.by == "tokens_per_dollar":
-        speed += f", {answer.ranked[0].value:,.0f} tokens/USD"
-    if answer.by == ENERGY:
-        speed += f", {format_number(answer.ranked[0].value)} tokens/J"
+    if not answer.ranked:
+        within = " and meets the limits" if answer.limits else ""
+        why = "" if answer.nearest is None else f"; the nearest is {answer.nearest}"
+        return [Line("best", f"no layout fits in memory{within}{why}", warning=True)]
+    best = answer.ranked[0]
+    speed = summary(answer.kinds, best.measures, answer.by)
     return [Line("best", format_layout_values(best.set_)), Line("", speed)]
 
 
@@ -101,7 +129,7 @@ def _margin(answer: SearchAnswer) -> list[Line]:
 
     Fragmentation is not counted: an allocator releases it before an allocation fails.
     """
-    if answer.best is None:
+    if not isinstance(answer.best, BestRun):
         return []
     memory = answer.best.memory
     needed = memory.peak_bytes - memory.parts.get("fragmentation", 0.0)
@@ -118,8 +146,10 @@ def _margin(answer: SearchAnswer) -> list[Line]:
 
 def _proof(answer: SearchAnswer) -> str:
     """Return by how much another layout can be better at most."""
-    if answer.gap is None:
+    if answer.best is None:
         return "all layouts were examined or excluded"
+    if answer.gap is None:
+        return "none: too few requests are measured for a bound (load.requests)"
     if answer.gap == 0:
         proven = "no other layout is better"
         if answer.proven > 1:
@@ -127,7 +157,7 @@ def _proof(answer: SearchAnswer) -> str:
     else:
         proven = f"no other layout is more than {percent(answer.gap)} better"
     tight = "" if answer.tightness is None else f"; median bound {percent(answer.tightness)}"
-    return f"{proven}{tight} of the replayed {'energy' if answer.by == ENERGY else 'step'}"
+    return f"{proven}{tight} of the replays" if tight else proven
 
 
 def _time(answer: SearchAnswer) -> str:
@@ -156,7 +186,7 @@ def _counts(answer: SearchAnswer) -> str:
 def _difference(one: LayoutDifference) -> str:
     if one.why is not None:
         return one.why
-    return f"{one.finding} (there {format_changes(one.set_)})"
+    return f"{one.finding} (instead of {format_changes(one.set_)})"
 
 
 def format_changes(values: Mapping[str, Any]) -> str:
@@ -172,7 +202,7 @@ def format_changes(values: Mapping[str, Any]) -> str:
 def _ties(answer: SearchAnswer) -> list[Line]:
     """Return how many layouts lie within the prediction interval of the best."""
     best = answer.best
-    if best is None or best.interval.high_s is None:
+    if not isinstance(best, BestRun) or best.interval.high_s is None:
         return []
     ties = sum(one.tie for one in answer.ranked[1:])
     level = f"{100 * best.interval.level:.0f} % interval of the prediction"
@@ -199,14 +229,32 @@ def layout_table(answer: SearchAnswer) -> list[list[str]]:
     found = distinct(answer.ranked)[:SHOWN]
     if not found:
         return []
-    keys = _keys(found)
-    energy = ["tokens/J"] if answer.by == ENERGY else []
-    table = [[*short_keys(keys), *energy, "step", "tokens/s", "MFU", "GiB", "bound"]]
+    keys, measures = layout_keys(found), shown_measures(answer)
+    pools = any(has_pools(one.set_) for one in found)
+    heads = ["layout"] if pools else short_keys(keys)
+    table = [[*heads, *(measure.heading for measure in measures), "bound"]]
     for one in found:
         values = [format_part_of(key, one.set_) if key in one.set_ else "" for key in keys]
-        amount = [format_number(one.value)] if energy else []
-        table.append([*values, *amount, *_numbers(one)])
+        values = [format_layout_values(one.set_)] if pools else values
+        table.append([*values, *cells(measures, one.measures), format_bound(one, answer)])
     return table
+
+
+def shown_measures(answer: SearchAnswer) -> list[Measure]:
+    """Return the measures of a table: headlines, the objective, and devices where they vary."""
+    numbers = [one.measures for one in answer.ranked]
+    several = len({each["devices"] for each in numbers}) > 1
+    names = [measure.name for measure in headlines(answer.kinds, numbers, of=BRIEF)]
+    more = [answer.by, *["devices"] * several]
+    return headlines(answer.kinds, numbers, *names, *more, of=BRIEF)
+
+
+def format_bound(layout: RankedLayout, answer: SearchAnswer) -> str:
+    """Return how much of the cost of a layout its bound is, in percent."""
+    if layout.bound is None:
+        return "-"
+    gain = answer.measure.gain(layout.bound, layout.value) or 0.0
+    return percent(gain)
 
 
 def distinct(ranked: Sequence[RankedLayout]) -> list[RankedLayout]:
@@ -214,25 +262,15 @@ def distinct(ranked: Sequence[RankedLayout]) -> list[RankedLayout]:
     known: dict[str, RankedLayout] = {}
     for one in ranked:
         values = {key: value for key, value in one.set_.items() if key != ORDER}
-        known.setdefault(f"{values} {one.step_time_s!r}", one)
+        known.setdefault(f"{values} {one.value!r}", one)
     return [*known.values()]
 
 
-def _keys(found: Sequence[RankedLayout]) -> list[str]:
+def layout_keys(found: Sequence[RankedLayout]) -> list[str]:
     """Return the keys of the columns: those in which some layout differs from the usual value."""
     keys = dict.fromkeys(key for one in found for key in one.set_)
     return [
         key
         for key in keys
         if key in ALWAYS or any(key in one.set_ and is_notable(key, one.set_) for one in found)
-    ]
-
-
-def _numbers(one: RankedLayout) -> list[str]:
-    return [
-        format_seconds(one.step_time_s),
-        f"{one.tokens_per_s:,.0f}",
-        percent(one.mfu),
-        f"{one.memory_peak_bytes / GIB:.1f}",
-        percent(one.bound_s / one.step_time_s),
     ]

@@ -8,10 +8,7 @@ from pydantic import Field
 
 from clustersim.runs.table import Row
 from clustersim.runs.variants import Value
-from clustersim.simulation.measures import Kind, Measure, measures_of
-
-ALIASES: Final = {"memory": "memory_peak_bytes"}
-"""Short names of costs that a measure is compared with."""
+from clustersim.simulation.measures import ALIASES, Kind, Measure, measures_of
 
 MISSES: Final = "misses a limit"
 """Verdict of a combination that fits, but not within the limits."""

@@ -17,10 +17,15 @@ from clustersim.runs.limits import Limits, missed_limits, read_limits
 from clustersim.runs.table import DOES_NOT_FIT, FITS, Row, row
 from clustersim.runs.variants import FAILED, INVALID, Run, Variant
 from clustersim.scenario.load import Loaded, LoadedService, load_any
-from clustersim.simulation.measures import Measure, check_measure, measures_of
+from clustersim.simulation.measures import (
+    ALIASES,
+    Measure,
+    check_measure,
+    measures_of,
+    pareto_front,
+)
 from clustersim.studies.compare import kinds_of
 from clustersim.studies.sweep.answer import (
-    ALIASES,
     MISSES,
     ParetoFront,
     SweepAnswer,
@@ -84,9 +89,9 @@ def sweep(
     base = _base(scenario, parse_settings(settings), axes)
     kinds = kinds_of(base)
     if by is not None:
-        check_measure("--by", by, kinds, base.name)
+        by = check_measure("--by", by, kinds, base.name).name
     if pareto is not None:
-        check_measure("--pareto", ALIASES.get(pareto, pareto), kinds, base.name)
+        check_measure("--pareto", pareto, kinds, base.name)
     bounds = read_limits(limits, kinds, base.name)
     variants = grid(str(scenario), base, axes)
     study = study_of("sweep", base.name, base.scenario.title, variants)
@@ -138,6 +143,7 @@ def rank(
     sizes = {each["devices"] for each in rows if "devices" in each}
     usual = "devices" if len(sizes) > 1 else "memory"
     cost = pareto or ("tokens_per_s_per_user" if service else usual)
+    front = pareto_front(fitting, table[by], table[ALIASES.get(cost, cost)])
     axes = points_of(variants)
     return SweepAnswer(
         name=base.name,
@@ -156,7 +162,7 @@ def rank(
             for key, value in best.items()
             if (old := _value(base, key)) != value
         },
-        pareto=ParetoFront(cost, _front(fitting, table[by], table[ALIASES.get(cost, cost)])),
+        pareto=ParetoFront(cost, tuple(fitting[i]["position"] for i in front)),
         invalid=reasons_of(both, INVALID),
         failed=reasons_of(both, FAILED),
         points=rows,
@@ -191,19 +197,6 @@ def _ranking(rows: Sequence[Row], by: Measure) -> list[Row]:
     return sorted(
         fitting, key=lambda each: (by.order(each[by.name]), each.get("memory_peak_bytes", 0.0))
     )
-
-
-def _front(fitting: Sequence[Row], by: Measure, cost: Measure) -> tuple[int, ...]:
-    """Return the positions of rows that no other beats in both, the cheapest first."""
-    rank = {each["position"]: i for i, each in enumerate(fitting)}
-    positions: list[int] = []
-    best = float("inf")
-    known = [each for each in fitting if cost.name in each]
-    for each in sorted(known, key=lambda e: (cost.order(e[cost.name]), rank[e["position"]])):
-        if by.order(each[by.name]) < best:
-            positions.append(each["position"])
-            best = by.order(each[by.name])
-    return tuple(positions)
 
 
 def _value(base: Loaded | LoadedService, key: str) -> Any:

@@ -132,7 +132,7 @@ def whatif(
     requested = variants_of(variant_of(scenario), change_groups(scenario, settings, changes))
     base = requested.base.load_any()
     if by is not None:
-        check_measure("--by", by, kinds_of(base), base.name)
+        by = check_measure("--by", by, kinds_of(base), base.name).name
     study = study_of("whatif", base.name, base.scenario.title, requested.all)
     runs = run_study(
         study, requested.all, store=store, jobs=jobs, executor=executor, on_progress=on_progress

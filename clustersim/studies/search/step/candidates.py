@@ -15,10 +15,9 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.changes import Change
 from clustersim.scenario.load import Loaded, load
-from clustersim.simulation.step.answer import RunAnswer
-from clustersim.studies.search.lower_bound.layout_values import Layout
-from clustersim.studies.search.lower_bound.step_bound import StepBounds
-from clustersim.studies.search.space import Space, StageLayouts
+from clustersim.studies.search.step.lower_bound.layout_values import Layout
+from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
+from clustersim.studies.search.step.space import Space, StageLayouts
 
 
 class StepLimits(NamedTuple):
@@ -26,11 +25,6 @@ class StepLimits(NamedTuple):
 
     seconds: float = inf
     joules: float = inf
-
-    def allow(self, answer: RunAnswer) -> bool:
-        """Return whether a replay is within the limits."""
-        joules = answer.energy_per_step_j or 0.0
-        return answer.step_time_s <= self.seconds and joules <= self.joules
 
 
 NO_LIMITS: Final = StepLimits()
@@ -46,7 +40,8 @@ class Base:
     loaded : both together
     space : its layouts
     key : cache key of the scenario
-    scale : objective of a step of one second, of one of energy that of a joule; for a time, 1
+    scale : objective of a step of one second, of one of energy that of a joule; of a time or
+        price, one over it
     capacity : memory of a device that may be used [B]
     energy : whether the objective is one of energy
     most : limits of a step
@@ -65,14 +60,6 @@ class Base:
     common: int = 0
     energy: bool = False
     most: StepLimits = NO_LIMITS
-
-    def cost(self, answer: RunAnswer) -> float:
-        """Return step time over `scale` of a replay; its energy where the objective is one."""
-        joules = answer.energy_per_step_j
-        if not self.energy:
-            return answer.step_time_s / self.scale
-        assert joules is not None, "a machine whose power is known"
-        return joules / self.scale
 
     def settings(self, layout: Layout) -> dict[str, Any]:
         """Return the values of the keys of a layout that were searched."""
@@ -95,7 +82,6 @@ class Candidates:
     Attributes
     ----------
     cost : step time (or energy) over `Base.scale`, a lower bound, in ascending order
-    seconds : lower bound of the step time where the objective is one of energy; else empty [s]
     part : scenario and number of stages, as an index into `parts`
     shape, column : of each candidate in its part
     parts : of the spaces
@@ -104,7 +90,6 @@ class Candidates:
     """
 
     cost: Floats
-    seconds: Floats
     part: Integers
     shape: Integers
     column: Integers
@@ -114,11 +99,6 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.cost)
-
-    def least_seconds(self, at: int) -> float:
-        """Return the lower bound of the step time of a candidate [s]."""
-        base, _ = self.parts[self.part[at]]
-        return float(self.seconds[at] if base.energy else self.cost[at] * base.scale)
 
     def layout(self, at: int) -> tuple[Base, Layout]:
         """Return a candidate with its scenario."""
@@ -146,20 +126,17 @@ def candidates_of(bases: Sequence[Base], executor: Executor, on_bounds: OnBounds
     for future in as_completed(futures.values()):
         bounded += sizes[future]
         on_bounds(bounded, sum(sizes.values()))
-    bounds, seconds, memory, limited = [], [np.zeros(0)], 0, 0
+    bounds, memory, limited = [], 0, 0
     for at, (base, _) in enumerate(parts):
         found = futures[at].result()
         memory, limited = memory + found.excluded, limited + found.limited
         places = np.full(len(found.seconds), at)
         cost = (found.joules if base.energy else found.seconds) / base.scale
         bounds.append((cost, places, found.shape, found.column))
-        seconds.append(found.seconds if base.energy else np.zeros(0))
     cost, part, shape, column = (np.concatenate(each) for each in zip(*bounds, strict=True))
     order = np.argsort(cost, kind="stable")
-    times = np.concatenate(seconds)
     return Candidates(
         cost[order],
-        times[order] if len(times) else times,
         part[order],
         shape[order],
         column[order],

@@ -12,13 +12,13 @@ from clustersim.simulation.service.deployment import replica_model
 from clustersim.simulation.service.load import load_of
 from clustersim.simulation.service.memory import memory_problem
 from clustersim.simulation.service.pools import build_pools
-from clustersim.studies.service_search.load_amounts import LoadAmounts, amounts_of
-from clustersim.studies.service_search.service_bound import ReplicaBound, bound_measures
-from clustersim.studies.service_search.service_layouts import (
+from clustersim.studies.search.service.bound import ReplicaBound, bound_measures
+from clustersim.studies.search.service.layouts import (
     Pool,
     ServiceLayout,
     layouts_of,
 )
+from clustersim.studies.search.service.load_amounts import LoadAmounts, amounts_of
 
 ROLES: Final[Mapping[int, Sequence[tuple[bool, bool]]]] = {
     1: ((True, True),),

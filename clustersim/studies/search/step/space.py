@@ -22,10 +22,16 @@ from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.step.layout import recompute_of
-from clustersim.studies.search.layout_rules import LAYER_RULES, LayoutRules
-from clustersim.studies.search.lower_bound.columns import Column
-from clustersim.studies.search.lower_bound.jobs import LayoutJobs
-from clustersim.studies.search.lower_bound.layout_values import Cell, Layout, Mesh, Shape, Sharding
+from clustersim.studies.search.step.layout_rules import LAYER_RULES, LayoutRules
+from clustersim.studies.search.step.lower_bound.columns import Column
+from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
+from clustersim.studies.search.step.lower_bound.layout_values import (
+    Cell,
+    Layout,
+    Mesh,
+    Shape,
+    Sharding,
+)
 from clustersim.workload.ops import Recompute
 
 DEGREES: Final = tuple(f"plan.{axis}" for axis in AXES)

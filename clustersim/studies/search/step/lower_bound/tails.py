@@ -20,8 +20,8 @@ from clustersim.program.compile import MOST_BUCKETS
 from clustersim.program.job import Job
 from clustersim.program.movement.transfers import Call, gathers, reductions
 from clustersim.program.weights import on_rank
-from clustersim.studies.search.lower_bound.division import StageKinds
-from clustersim.studies.search.lower_bound.quickest import QuickestCollectives
+from clustersim.studies.search.step.lower_bound.division import StageKinds
+from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives
 from clustersim.workload.finetune import trainable
 from clustersim.workload.model import Layer
 from clustersim.workload.parameters import Parameters, embedding_parameters, head_parameters

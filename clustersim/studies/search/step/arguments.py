@@ -8,7 +8,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from math import inf
 from typing import Any, Final
@@ -17,29 +17,11 @@ from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.tree import dotted, nearest
 from clustersim.errors import CatalogError, PlanError, ScenarioError
+from clustersim.runs.limits import Limits
 from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.ranges import values_of
-from clustersim.studies.search.space import FREE
-from clustersim.units import parse_size
-
-OBJECTIVES: Final = {
-    "tokens_per_s": True,
-    "tokens_per_s_per_device": True,
-    "samples_per_s": True,
-    "tflops_per_device_model": True,
-    "mfu": True,
-    "tokens_per_dollar": True,
-    "tokens_per_joule": True,
-    "step_time_s": False,
-}
-"""Objectives, and whether more is better.
-
-For a given batch all fall with the step time, except tokens per joule, which fall with its energy.
-"""
-
-ENERGY: Final = "tokens_per_joule"
-"""The objective that is one of energy."""
+from clustersim.studies.search.step.space import FREE
 
 _LIMIT: Final = re.compile(r"^\s*([a-z_.]+)\s*(<=|>=)\s*(.+?)\s*$")
 
@@ -52,25 +34,14 @@ _LIMITED: Final = tuple(
 """Keys of numbers, which can be limited."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of a search.
+Ranges = Mapping[str, tuple[float, float]]
+"""Least and greatest value by key of a layout."""
 
-    Attributes
-    ----------
-    memory : of a device [B]
-    ranges : least and greatest value by key
-    measures : the worst value by objective
-    """
 
-    memory: float = inf
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    measures: Mapping[str, float] = field(default_factory=dict)
-
-    def allows(self, key: str, value: Any) -> bool:
-        """Return whether a value of a key is within its limits."""
-        low, high = self.ranges.get(key, (-inf, inf))
-        return not isinstance(value, int | float) or low <= value <= high
+def allows(ranges: Ranges, key: str, value: Any) -> bool:
+    """Return whether a value of a key is within its limits."""
+    low, high = ranges.get(key, (-inf, inf))
+    return not isinstance(value, int | float) or low <= value <= high
 
 
 @dataclass(frozen=True)
@@ -89,21 +60,6 @@ class Freed:
     def combinations(self) -> list[tuple[Change, ...]]:
         """Return the changes of each scenario that is searched."""
         return [*product(*self.axes.values())]
-
-
-def check_objective(by: str) -> None:
-    """Check the name of an objective.
-
-    Raises
-    ------
-    ScenarioError
-        in one line, with the objectives that there are.
-    """
-    if by not in OBJECTIVES:
-        raise ScenarioError(
-            f"--objective {by}: no objective of that name{nearest(by, OBJECTIVES)}"
-            f" (objectives: {', '.join(OBJECTIVES)})"
-        )
 
 
 def freed_of(texts: Sequence[str], base: Loaded) -> Freed:
@@ -165,69 +121,33 @@ def _check_values(base: Loaded, key: str, changes: Sequence[Change], where: str)
             raise ScenarioError(f"{where}: {line}") from None
 
 
-def limits_of(texts: Sequence[str]) -> Limits:
-    """Return limits from texts as ``--limit`` takes them.
+def split_limits(limits: Limits) -> tuple[Ranges, Limits]:
+    """Return the ranges of keys of a layout, which are texts, and the limits of measures.
 
-    >>> limits_of(["memory<=70GB", "plan.tensor<=8"])
-    Limits(memory=70000000000.0, ranges={'plan.tensor': (-inf, 8.0)}, measures={})
-    >>> limits_of(["tokens_per_joule>=0.02"]).measures
-    {'tokens_per_joule': 0.02}
+    >>> split_limits(["memory<=70GB", "plan.tensor<=8"])
+    ({'plan.tensor': (-inf, 8.0)}, ['memory<=70GB'])
 
     Raises
     ------
     ScenarioError
-        in one line, for a text that is not a limit.
+        in one line, for a value of a key that is not a number.
     """
-    memory, ranges, measures = inf, dict[str, tuple[float, float]](), dict[str, float]()
-    for text in texts:
-        found = _LIMIT.match(text)
-        if found is None:
-            raise ScenarioError(
-                f"--limit {text}: is not of the form KEY<=VALUE or KEY>=VALUE (memory<=70GiB)"
-            )
-        key, sign, value = found.groups()
-        if key == "memory" and sign == "<=":
-            memory = min(memory, _size(text, value))
-        elif key in OBJECTIVES and OBJECTIVES[key] == (sign == ">="):
-            worst = _positive(text, value)
-            stricter = max if OBJECTIVES[key] else min
-            measures[key] = stricter(worst, measures.get(key, worst))
-        elif key in OBJECTIVES:
-            side = "least" if OBJECTIVES[key] else "greatest"
-            right = f"{key}{'>=' if OBJECTIVES[key] else '<='}{value}"
-            raise ScenarioError(f"--limit {text}: must be the {side} value ({right})")
-        elif key in _LIMITED:
-            low, high = ranges.get(key, (-inf, inf))
-            number = _number(text, value)
-            ranges[key] = (low, min(high, number)) if sign == "<=" else (max(low, number), high)
-        else:
-            known = ["memory", *_LIMITED, *OBJECTIVES]
-            raise ScenarioError(
-                f"--limit {text}: '{key}' cannot be limited{nearest(key, known)}"
-                f" (memory<=, an objective, or one of {', '.join(_LIMITED)})"
-            )
-    return Limits(memory, ranges, measures)
-
-
-def _size(text: str, value: str) -> float:
-    try:
-        return parse_size(value)
-    except ValueError as problem:
-        raise ScenarioError(f"--limit {text}: {problem}") from None
-
-
-def _number(text: str, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise ScenarioError(f"--limit {text}: '{value}' is not a number") from None
-
-
-def _positive(text: str, value: str) -> float:
-    number = _number(text, value)
-    if not 0 < number < inf:
-        raise ScenarioError(f"--limit {text}: must be greater than 0")
-    return number
+    ranges, others = dict[str, tuple[float, float]](), list[str]()
+    if isinstance(limits, Mapping):
+        return ranges, limits
+    for text in limits:
+        match = _LIMIT.match(text)
+        if match is None or match[1] not in _LIMITED:
+            others.append(text)
+            continue
+        key, sign, value = match.groups()
+        low, high = ranges.get(key, (-inf, inf))
+        try:
+            number = float(value)
+        except ValueError:
+            raise ScenarioError(f"--limit {text}: '{value}' is not a number") from None
+        ranges[key] = (low, min(high, number)) if sign == "<=" else (max(low, number), high)
+    return ranges, others
 
 
 def device_changes(base: Loaded, devices: int | None) -> tuple[Change, ...]:

@@ -15,14 +15,20 @@ from clustersim.arrays import Floats, Integers
 from clustersim.cost.closed_form import message_cost
 from clustersim.program.job import Job
 from clustersim.program.movement.transfers import hop_paths, sent_bytes
-from clustersim.studies.search.lower_bound.cell_times import (
+from clustersim.studies.search.step.lower_bound.cell_times import (
     AXES_IN_BLOCKS,
     CellTimesOf,
 )
-from clustersim.studies.search.lower_bound.jobs import LayoutJobs
-from clustersim.studies.search.lower_bound.layout_values import Cell, Layout, Mesh, Shape, Sharding
-from clustersim.studies.search.lower_bound.quickest import QuickestCollectives
-from clustersim.studies.search.lower_bound.tails import TailTimes
+from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
+from clustersim.studies.search.step.lower_bound.layout_values import (
+    Cell,
+    Layout,
+    Mesh,
+    Shape,
+    Sharding,
+)
+from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives
+from clustersim.studies.search.step.lower_bound.tails import TailTimes
 from clustersim.workload.ops import Recompute
 
 ANY_SHAPE = Shape("1f1b", 1, "with-ends")

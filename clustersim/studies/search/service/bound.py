@@ -21,7 +21,7 @@ from clustersim.arrays import Floats
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.tables import knots
-from clustersim.studies.service_search.load_amounts import Amount, LoadAmounts
+from clustersim.studies.search.service.load_amounts import Amount, LoadAmounts
 
 PRICES: Final = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
 """Prices of a token of decoding, over its least one, at which tokens of prompts are priced."""

@@ -11,10 +11,10 @@ from clustersim.scenario.load import Loaded
 from clustersim.simulation.step.check import scenario_problems
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate_if_it_fits
-from clustersim.studies.search.candidates import part_bounds
-from clustersim.studies.search.lower_bound.layout_values import Layout
-from clustersim.studies.search.lower_bound.step_bound import StepBounds
-from clustersim.studies.search.space import NO_VALUES, Choices, Space
+from clustersim.studies.search.step.candidates import part_bounds
+from clustersim.studies.search.step.lower_bound.layout_values import Layout
+from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
+from clustersim.studies.search.step.space import NO_VALUES, Choices, Space
 
 
 class FastestLayout(NamedTuple):

@@ -20,7 +20,7 @@ from clustersim.program.blocks.layer_times import LayerTimes
 from clustersim.program.collectives.axes import Pattern
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
-from clustersim.studies.search.lower_bound.quickest import GroupKey, QuickestCollectives
+from clustersim.studies.search.step.lower_bound.quickest import GroupKey, QuickestCollectives
 from clustersim.timeline import BACKWARD, FORWARD, INPUT
 from clustersim.workload.kernels import Axis, Collective, Kernel
 from clustersim.workload.layers.ends import boundary_gather

@@ -16,8 +16,8 @@ from clustersim.plan.checks import plan_problems
 from clustersim.plan.parallelism import Plan, by_work
 from clustersim.simulation.step.check import MOST_BLOCKS
 from clustersim.simulation.step.layout import layers_of
-from clustersim.studies.search.lower_bound.jobs import LayoutJobs
-from clustersim.studies.search.lower_bound.layout_values import Cell, Mesh, Shape, Sharding
+from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
+from clustersim.studies.search.step.lower_bound.layout_values import Cell, Mesh, Shape, Sharding
 
 SAME_LAYERS: Final = "plan.layers: the same layers as another rule"
 ONE_STAGE: Final = "plan.schedule: one stage runs all schedules alike"

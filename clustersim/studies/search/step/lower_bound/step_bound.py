@@ -24,7 +24,7 @@ from clustersim.arrays import Floats
 from clustersim.cost.power import machine_power
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
-from clustersim.studies.search.lower_bound.cell_times import (
+from clustersim.studies.search.step.lower_bound.cell_times import (
     AUTOGRAD,
     BUSY,
     COMPUTED,
@@ -35,14 +35,14 @@ from clustersim.studies.search.lower_bound.cell_times import (
     REPLAYS,
     STREAMED,
 )
-from clustersim.studies.search.lower_bound.columns import Column, Columns, ColumnTables
-from clustersim.studies.search.lower_bound.division import Division, divide_layers
-from clustersim.studies.search.lower_bound.energy_bound import least_energy
-from clustersim.studies.search.lower_bound.jobs import LayoutJobs
-from clustersim.studies.search.lower_bound.layout_values import Layout, Shape
-from clustersim.studies.search.lower_bound.memory_bound import least_memory
-from clustersim.studies.search.lower_bound.quickest import QuickestCollectives
-from clustersim.studies.search.lower_bound.tails import Tails, TailTimes, exposed_reduction
+from clustersim.studies.search.step.lower_bound.columns import Column, Columns, ColumnTables
+from clustersim.studies.search.step.lower_bound.division import Division, divide_layers
+from clustersim.studies.search.step.lower_bound.energy_bound import least_energy
+from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
+from clustersim.studies.search.step.lower_bound.layout_values import Layout, Shape
+from clustersim.studies.search.step.lower_bound.memory_bound import least_memory
+from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives
+from clustersim.studies.search.step.lower_bound.tails import Tails, TailTimes, exposed_reduction
 
 ROUNDING = 1 - 1e-9
 """By how much a bound is reduced: a replay rounds its durations."""

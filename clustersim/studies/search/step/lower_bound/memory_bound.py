@@ -15,10 +15,10 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.program.job import Job
 from clustersim.program.schedules import Schedule
-from clustersim.studies.search.lower_bound.columns import Columns
-from clustersim.studies.search.lower_bound.division import Division
-from clustersim.studies.search.lower_bound.layout_values import Shape
-from clustersim.studies.search.lower_bound.tails import TailTimes
+from clustersim.studies.search.step.lower_bound.columns import Columns
+from clustersim.studies.search.step.lower_bound.division import Division
+from clustersim.studies.search.step.lower_bound.layout_values import Shape
+from clustersim.studies.search.step.lower_bound.tails import TailTimes
 from clustersim.timeline import FORWARD
 
 PERIODS: Final = 4

@@ -1,0 +1,227 @@
+"""Best first: replay layouts in the order of their bounds until no other can be better.
+
+layouts, the best bound first --memory, replay--> runs that fit, within limits --> incumbents
+          `--bound beyond the incumbents--> proven: all others are at most as good
+
+The cost of a layout is the objective where less is better, else its inverse.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Final, NamedTuple, Protocol
+
+from clustersim.arrays import Floats
+from clustersim.errors import SimulationError
+from clustersim.runs.cached_runs import CachedRuns
+from clustersim.runs.variants import FAILED, INVALID, Run, ScenarioAnswer, Variant
+from clustersim.simulation.measures import Measure
+
+POLL: Final = 1.0
+"""Time between two looks at the clock while runs are computed [s]."""
+
+
+class Layouts(Protocol):
+    """Valid layouts of some scenarios that can fit, by their bounds."""
+
+    @property
+    def measure(self) -> Measure:
+        """The objective."""
+
+    @property
+    def costs(self) -> Floats:
+        """Lower bound of the cost of each layout, in ascending order."""
+
+    def variant(self, at: int) -> Variant:
+        """Return a layout as a scenario with changes."""
+
+    def settings(self, at: int) -> dict[str, Any]:
+        """Return the values of a layout by dotted key."""
+
+    def fits(self, at: int, run: Run) -> bool:
+        """Return whether a replay fits in the memory that may be used."""
+
+    def excess(self, numbers: Mapping[str, float]) -> tuple[float, str | None]:
+        """Return the largest ratio by which measures miss a limit, and in words which."""
+
+
+def cost_of(measure: Measure, value: float) -> float:
+    """Return the cost of a value of an objective: its inverse where more is better."""
+    if not measure.more_is_better:
+        return value
+    return 1 / value if value else inf
+
+
+class Incumbent(NamedTuple):
+    """A layout that was replayed and fits.
+
+    Attributes
+    ----------
+    cost : of its replay
+    tie : decides between equal costs: memory of training, devices of a service
+    at : among the layouts
+    bound : of its cost
+    """
+
+    cost: float
+    tie: float
+    at: int
+    bound: float
+    settings: Mapping[str, Any]
+    answer: ScenarioAnswer
+
+
+class Missed(NamedTuple):
+    """A layout whose replay misses a limit: by which ratio, and in words which."""
+
+    excess: float
+    incumbent: Incumbent
+    words: str
+
+
+@dataclass
+class Progress:
+    """How far a search is.
+
+    Attributes
+    ----------
+    examined : layouts that were replayed or exceed the memory [count]
+    ahead : layouts whose bound is better than the incumbents [count]
+    computed : runs that the run cache did not have [count]
+    best : objective of the best replay so far, in words
+    gap : by how much another layout can be better than the best, share of it
+    bounded : whether the bounds of all layouts are known; before, the counts above are of bounds
+    """
+
+    examined: int
+    ahead: int
+    computed: int = 0
+    best: str = ""
+    gap: float | None = None
+    bounded: bool = True
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def progress_note(progress: Progress) -> str:
+    """Return the best so far as the end of a line; empty before there is one."""
+    if not progress.best or progress.gap is None:
+        return ""
+    return f", best {progress.best}, gap {100 * progress.gap:.1f} %"
+
+
+@dataclass
+class Search:
+    """State of a search.
+
+    Attributes
+    ----------
+    top : incumbents that are proven
+    accepted : by how much another layout may be better, share of the best
+    seconds : time after which the best so far is returned [s]
+    missed : layouts that miss a limit
+    """
+
+    layouts: Layouts
+    runs: CachedRuns
+    top: int
+    accepted: float = 0.0
+    seconds: float | None = None
+    began: float = field(default_factory=time.perf_counter)
+    incumbents: list[Incumbent] = field(default_factory=list)
+    missed: list[Missed] = field(default_factory=list)
+    replayed: int = 0
+    memory: int = 0
+    invalid: dict[str, int] = field(default_factory=dict)
+    _next: int = 0
+    _running: dict[Future[Run], int] = field(default_factory=dict)
+
+    def run(self, on_progress: OnProgress) -> None:
+        """Replay layouts until the incumbents are proven, or the time is over."""
+        while True:
+            capacity = self.runs.capacity
+            while len(self._running) < capacity and self._next < self._ahead and not self._over:
+                variant = self.layouts.variant(self._next)
+                self._running[self.runs.submit(variant)] = self._next
+                self._next += 1
+            if not self._running:
+                break
+            for future in wait(self._running, POLL, FIRST_COMPLETED).done:
+                self._collect(self._running.pop(future), self.runs.result(future))
+            on_progress(self.progress)
+
+    @property
+    def _over(self) -> bool:
+        """Whether the time is over; not before there is an incumbent to return."""
+        elapsed = time.perf_counter() - self.began
+        return self.seconds is not None and elapsed >= self.seconds and bool(self.incumbents)
+
+    @property
+    def _ahead(self) -> int:
+        """Layouts whose bound is better than the incumbents [count]."""
+        limit = inf
+        if len(self.incumbents) >= self.top:
+            limit = self.incumbents[self.top - 1].cost
+        if self.accepted and self.incumbents:
+            limit = min(limit, self.incumbents[0].cost * (1 - self.accepted))
+        return int(self.layouts.costs.searchsorted(limit))
+
+    @property
+    def progress(self) -> Progress:
+        """How far the search is."""
+        best = ""
+        if self.incumbents:
+            measure = self.layouts.measure
+            best = measure.text(self.incumbents[0].answer.measures()[measure.name])
+        examined = self._next - len(self._running)
+        ahead = max(self._ahead, self._next)
+        return Progress(examined, ahead, self.runs.computed, best, self.gap)
+
+    @property
+    def open(self) -> int:
+        """Layouts that could be better, but were not examined because the time was over."""
+        return max(0, self._ahead - self._next)
+
+    @property
+    def gap(self) -> float | None:
+        """By how much another layout can be better, share of the best; None without a best."""
+        if not self.incumbents:
+            return None
+        costs = self.layouts.costs
+        ahead = [*self._running.values(), self._next]
+        least = min((float(costs[at]) for at in ahead if at < len(costs)), default=inf)
+        return max(0.0, 1 - least / self.incumbents[0].cost)
+
+    def _collect(self, at: int, run: Run) -> None:
+        """Take a replay: an incumbent, or a layout that does not fit or misses a limit."""
+        if run.verdict == FAILED:
+            raise SimulationError(f"{self.layouts.variant(at).scenario}: {run.why}")
+        if run.verdict == INVALID:
+            self.invalid[run.why or ""] = self.invalid.get(run.why or "", 0) + 1
+            return
+        numbers = {} if run.answer is None else run.answer.measures()
+        if run.answer is None or not numbers:
+            self.memory += 1
+            return
+        self.replayed += 1
+        if not self.layouts.fits(at, run):
+            return
+        measure = self.layouts.measure
+        found = Incumbent(
+            cost=cost_of(measure, numbers[measure.name]),
+            tie=numbers.get("memory_peak_bytes", numbers["devices"]),
+            at=at,
+            bound=float(self.layouts.costs[at]),
+            settings=self.layouts.settings(at),
+            answer=run.answer,
+        )
+        excess, words = self.layouts.excess(numbers)
+        if words is not None:
+            self.missed.append(Missed(excess, found, words))
+            self.missed.sort(key=lambda missed: (missed.excess, missed.incumbent.at))
+            return
+        self.incumbents.append(found)
+        self.incumbents.sort(key=lambda incumbent: incumbent[:3])

@@ -1,0 +1,1 @@
+"""The layouts of a service, and what bounds their measures."""

@@ -1,0 +1,280 @@
+"""The layouts of a service that are searched, with the bounds of their measures.
+
+scenario --free keys--> layouts --memory, bounds within limits--> candidates, the best bound first
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from clustersim.arrays import Floats
+from clustersim.catalog.changes import Change, changes_of
+from clustersim.errors import ScenarioError
+from clustersim.runs.limits import Limits, excess_of, missed_limits, read_limits
+from clustersim.runs.variants import Run, Variant
+from clustersim.scenario.load import LoadedService, load_service
+from clustersim.scenario.ranges import values_of
+from clustersim.simulation.measures import Measure, check_measure, measures_of
+from clustersim.studies.search.loop import OnProgress, cost_of
+from clustersim.studies.search.service.candidates import Candidate, Candidates, bounded_layouts
+from clustersim.studies.search.service.layouts import FREE
+
+UNBOUNDED = ("output_tokens_per_joule", "output_tokens_per_usd")
+"""Measures without a bound, which cannot be searched."""
+
+SERVICE = measures_of(("service",))
+"""Measures of services by name."""
+
+
+@dataclass(frozen=True)
+class ServiceRequest:
+    """What is searched, from the arguments of a search.
+
+    Attributes
+    ----------
+    scenario, changes : file or name, and its changes as they are given
+    bases : the scenario with each combination of further free values
+    points : changes of each of them
+    devices : most devices
+    allowed : values of keys of a layout that are not generated
+    pools : whether replicas for prefill and decode are tried
+    measure : the objective
+    limits : worst values of measures
+    """
+
+    scenario: str
+    changes: tuple[Change, ...]
+    bases: tuple[LoadedService, ...]
+    points: tuple[tuple[Change, ...], ...]
+    devices: int
+    allowed: Mapping[str, Sequence[int]]
+    pools: bool
+    measure: Measure
+    limits: Mapping[str, float]
+
+    @property
+    def loaded(self) -> list[LoadedService]:
+        """The scenarios that are searched."""
+        return [*self.bases]
+
+    @property
+    def fixed_values(self) -> list[str]:
+        """What the key of the answer has, next to scenarios and arguments."""
+        return [str(self.devices), str(self.pools), repr(sorted(self.allowed.items()))]
+
+    def variants(self) -> list[Variant]:
+        """Return the scenarios, whose files an executor elsewhere needs."""
+        return [Variant(self.scenario, self.changes)]
+
+    def layouts(self, executor: Executor, on_progress: OnProgress) -> "ServiceLayouts":
+        """Return the layouts that can fit, with their bounds.
+
+        Raises
+        ------
+        ScenarioError
+            in one line, where no layout is valid.
+        """
+        found = bounded_layouts(self.bases, self.devices, self.allowed, self.pools)
+        if not found.fit and not found.memory:
+            first = next(iter(found.excluded), "all layouts have more devices")
+            raise ScenarioError(f"{self.bases[0].name}: no layout is valid ({first})")
+        within = [c for c in found.fit if missed_limits(c.bound, self.limits, SERVICE) is None]
+        cost = [cost_of(self.measure, c.bound[self.measure.name]) for c in within]
+        order = np.argsort(np.array(cost, dtype=float), kind="stable")
+        ahead = tuple(within[i] for i in order)
+        return ServiceLayouts(self, found, ahead, np.array(cost, dtype=float)[order])
+
+
+def service_request(
+    scenario: str,
+    devices: int | None,
+    objective: str,
+    free: Sequence[str],
+    limits: Limits,
+    changes: tuple[Change, ...],
+    program: str | None,
+) -> ServiceRequest:
+    """Return what is searched; parameters as of `search`.
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        in one line, for invalid input.
+    """
+    if program is not None:
+        raise ScenarioError("--as: has no effect on a serving scenario (leave it out)")
+    fixed = [change for change in changes if change.text.partition("=")[0] in FREE]
+    others = [change for change in changes if change not in fixed]
+    plain = load_service(scenario, others)
+    measure = check_measure("--objective", objective, ("service",), plain.name)
+    if measure.name in UNBOUNDED:
+        raise ScenarioError(
+            f"--objective {objective}: has no bound (search tokens_per_s_per_device, or sweep)"
+        )
+    allowed: dict[str, Sequence[int]] = {}
+    for change in fixed:
+        allowed[change.text.partition("=")[0]] = _counts([change], f"--set {change.text}")
+    axes: list[tuple[Change, ...]] = []
+    for text in free:
+        key, values = _freed(text)
+        if key not in FREE:
+            axes.append(values)
+        elif values:
+            allowed[key] = _counts(values, f"--free {text}")
+    most = plain.scenario.devices if devices is None else devices
+    nodes = _nodes(plain, most)
+    sized = [*others, *changes_of({"cluster.nodes": nodes})]
+    points = tuple(tuple(combination) for combination in product(*axes))
+    load = plain.scenario.load
+    return ServiceRequest(
+        scenario=scenario,
+        changes=changes,
+        bases=tuple(load_service(scenario, [*sized, *point]) for point in points),
+        points=points,
+        devices=most,
+        pools=allowed.pop("pools", [1]) != [0] and not load.cached and load.kind != "batch",
+        allowed=allowed,
+        measure=measure,
+        limits=read_limits(limits, ("service",), plain.name),
+    )
+
+
+def _nodes(plain: LoadedService, most: int) -> int:
+    """Return the nodes of a cluster that has most devices."""
+    if most < 1:
+        raise ScenarioError(f"--devices {most}: must be at least 1")
+    cluster = plain.scenario.cluster
+    nodes = max(cluster.nodes, -(-most // cluster.node.devices))
+    if nodes > cluster.size:
+        raise ScenarioError(
+            f"--devices {most}: {nodes:,} nodes of '{cluster.name}', which has {cluster.size:,}"
+        )
+    return nodes
+
+
+@dataclass(frozen=True, eq=False)
+class ServiceLayouts:
+    """The layouts of a service that fit and can meet the limits, by their bounds.
+
+    Attributes
+    ----------
+    found : what became of all layouts
+    ahead : the layouts, by their cost
+    costs : lower bound of the cost of each of them, in ascending order
+    """
+
+    request: ServiceRequest
+    found: Candidates
+    ahead: tuple[Candidate, ...]
+    costs: Floats
+
+    @property
+    def measure(self) -> Measure:
+        """The objective."""
+        return self.request.measure
+
+    @property
+    def loaded(self) -> list[LoadedService]:
+        """The scenarios that are searched."""
+        return self.request.loaded
+
+    @property
+    def possible(self) -> int:
+        """Layouts of at most the devices [count]."""
+        return self.found.possible
+
+    @property
+    def memory(self) -> int:
+        """Layouts in which the longest request does not fit [count]."""
+        return self.found.memory
+
+    @property
+    def limited(self) -> int:
+        """Layouts whose bounds miss a limit [count]."""
+        return len(self.found.fit) - len(self.ahead)
+
+    def rules(self) -> Mapping[str, int]:
+        """Return the reasons of invalid layouts [count]."""
+        return self.found.excluded
+
+    def _plan(self, at: int) -> dict[str, Any]:
+        candidate = self.ahead[at]
+        return candidate.layout.plan(self.request.bases[candidate.base].scenario)
+
+    def variant(self, at: int) -> Variant:
+        """Return a layout as a scenario with changes."""
+        base = self.request.bases[self.ahead[at].base]
+        settings = (*base.changes, *changes_of({"plan": self._plan(at)}))
+        return Variant(self.request.scenario, settings)
+
+    def settings(self, at: int) -> dict[str, Any]:
+        """Return the values of a layout, with those of other keys that are free."""
+        point = self.request.points[self.ahead[at].base]
+        free = {change.text.partition("=")[0]: change.text.partition("=")[2] for change in point}
+        values: dict[str, Any] = {}
+        pools = self.ahead[at].layout.pools
+        for name, pool in zip(
+            ("prefill.", "decode.") if len(pools) > 1 else ("",), pools, strict=True
+        ):
+            usual = {"tensor": 0, "replicas": 0}  # always stated, others where they are not 1
+            values |= {f"plan.{name}{k}": n for k, n in pool.items() if n != usual.get(k, 1)}
+        return free | values
+
+    def base(self, at: int) -> tuple[LoadedService, dict[str, Any]]:
+        """Return the scenario of a layout and the values of the layout alone."""
+        return self.request.bases[self.ahead[at].base], {"plan": self._plan(at)}
+
+    def fits(self, at: int, run: Run) -> bool:
+        """Return whether a replay fits in memory."""
+        return run.fits
+
+    def excess(self, numbers: Mapping[str, float]) -> tuple[float, str | None]:
+        """Return the largest ratio by which measures miss a limit, and in words which."""
+        limits = self.request.limits
+        return excess_of(numbers, limits, SERVICE), missed_limits(numbers, limits, SERVICE)
+
+    def own(self, at: int) -> tuple[Variant | None, str]:
+        """Return the scenario's own layout."""
+        return Variant(self.request.scenario, self.request.changes), ""
+
+    def nearest_bound(self) -> str | None:
+        """Return the layout whose bounds come nearest to the limits, and what they miss."""
+        outside = [
+            (excess_of(c.bound, self.request.limits, SERVICE), c.layout, c.bound)
+            for c in self.found.fit
+        ]
+        if not outside:
+            return None
+        _, layout, bound = min(outside, key=lambda each: each[0])
+        pools = "; ".join(
+            " x ".join(f"{key} {n}" for key, n in pool.items() if n > 1) or "tensor 1"
+            for pool in layout.pools
+        )
+        return f"{pools}: at least {missed_limits(bound, self.request.limits, SERVICE)}"
+
+
+def _freed(text: str) -> tuple[str, tuple[Change, ...]]:
+    """Return a key and its values from ``key=values``; none for a key that is free anyway."""
+    key, equals, listed = text.partition("=")
+    if not equals and key in FREE:
+        return key, ()
+    try:
+        values = values_of(listed)
+    except ValueError as problem:
+        raise ScenarioError(f"--free {text}: {problem}") from None
+    return key, changes_of([f"{key}={value}" for value in values])
+
+
+def _counts(changes: Sequence[Change], where: str) -> list[int]:
+    """Return the values of a key of a layout, which are counts or, of pools, true or false."""
+    values = [change.value for change in changes]
+    boolean = changes[0].text.partition("=")[0] == "pools"
+    for value in values:
+        if not isinstance(value, bool if boolean else int) or (not boolean and value < 1):
+            allowed = "true or false" if boolean else "a whole number of at least 1"
+            raise ScenarioError(f"{where}: must be {allowed}")
+    return [int(value) for value in values]

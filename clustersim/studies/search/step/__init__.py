@@ -1,0 +1,1 @@
+"""The layouts of a training step, and what bounds its time, energy and memory."""

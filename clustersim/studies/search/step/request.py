@@ -1,0 +1,354 @@
+"""The layouts of a training step that are searched, with the bounds of their objective.
+
+scenario --free keys--> spaces --bounds--> candidates, the best bound first
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
+
+from clustersim.arrays import Floats
+from clustersim.catalog.changes import Change, changes_of
+from clustersim.cost.power import machine_power, missing_power
+from clustersim.errors import CatalogError, PlanError, ScenarioError
+from clustersim.runs.cache_key import key_of
+from clustersim.runs.limits import Limits, excess_of, missed_limits, read_limits
+from clustersim.runs.variants import Run, Variant
+from clustersim.scenario.load import Loaded, load
+from clustersim.simulation.measures import Measure, check_measure, measures_of
+from clustersim.simulation.step.check import scenario_problems
+from clustersim.simulation.step.job_price import usd_per_hour
+from clustersim.simulation.training_run.stages import tokens_of_run
+from clustersim.studies.compare import kinds_of
+from clustersim.studies.search.loop import OnProgress, Progress
+from clustersim.studies.search.step.arguments import (
+    Freed,
+    Ranges,
+    allows,
+    device_changes,
+    fixed_keys,
+    freed_of,
+    split_limits,
+)
+from clustersim.studies.search.step.candidates import (
+    Base,
+    Candidates,
+    StepLimits,
+    candidates_of,
+    excluded_by_rule,
+)
+from clustersim.studies.search.step.launch import has_argument, launch_of
+from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
+from clustersim.studies.search.step.space import Choices, Space
+from clustersim.workload.flops import model_flops
+from clustersim.workload.slice import PRECISIONS
+
+HOUR: Final = 3600.0
+DAY: Final = 86_400.0
+
+ENERGY: Final = "tokens_per_joule"
+"""The objective that is one of energy."""
+
+BOUNDED: Final = (
+    "tokens_per_s", "tokens_per_s_per_device", "samples_per_s", "tflops_per_device_model", "mfu",
+    "tokens_per_dollar", ENERGY, "step_time_s", "days",
+)  # fmt: skip
+"""Measures with a bound; for a given batch all but the energy fall with the step time."""
+
+
+@dataclass(frozen=True)
+class StepRequest:
+    """What is searched, from the arguments of a search.
+
+    Attributes
+    ----------
+    scenario, changes : file or name, and the changes of all scenarios
+    bases : the scenarios, one for each combination of other free keys, with their changes
+    freed : free keys with values of their own
+    fixed : keys of a layout that are not free
+    problems : of combinations that are invalid
+    measure : the objective
+    limits : worst values of measures
+    ranges : of keys of a layout
+    program : that layouts must have launch arguments for
+    """
+
+    scenario: str
+    changes: tuple[Change, ...]
+    bases: tuple[tuple[tuple[Change, ...], Loaded], ...]
+    freed: Freed
+    fixed: tuple[str, ...]
+    problems: tuple[ScenarioError | CatalogError, ...]
+    measure: Measure
+    limits: Mapping[str, float]
+    ranges: Ranges
+    program: str | None
+
+    @property
+    def loaded(self) -> list[Loaded]:
+        """The scenarios that are searched."""
+        return [loaded for _, loaded in self.bases]
+
+    @property
+    def fixed_values(self) -> list[str]:
+        """What the key of the answer has, next to scenarios and arguments."""
+        return [*self.fixed, self.program or ""]
+
+    def variants(self) -> list[Variant]:
+        """Return the scenarios, whose files an executor elsewhere needs."""
+        return [Variant(self.scenario, (*self.changes, *further)) for further, _ in self.bases]
+
+    def layouts(self, executor: Executor, on_progress: OnProgress) -> "StepLayouts":
+        """Return the layouts that can fit, with their bounds.
+
+        Raises
+        ------
+        ScenarioError, CatalogError
+            in one line, where no key is free, and where no layout is valid.
+        """
+        bases = self._spaces()
+
+        def on_bounds(bounded: int, valid: int) -> None:
+            on_progress(Progress(bounded, valid, bounded=False))
+
+        candidates = candidates_of(bases, executor, on_bounds)
+        return StepLayouts(self.measure, self.limits, tuple(bases), candidates)
+
+    def _spaces(self) -> list[Base]:
+        """Return the scenarios with their spaces; those without any layout are left out."""
+        bases, problems = [], [*self.problems]
+        for further, loaded in self.bases:
+            try:
+                space = self._space(loaded)
+            except (ScenarioError, CatalogError) as problem:
+                problems.append(problem)
+                continue
+            bases.append(
+                Base(
+                    scenario=self.scenario,
+                    changes=(*self.changes, *further),
+                    loaded=loaded,
+                    key=key_of(loaded),
+                    space=space,
+                    scale=scale_of(self.measure, loaded, f"--objective {self.measure.name}"),
+                    capacity=min(self.limits.get("memory_peak_bytes", inf), _capacity(loaded)),
+                    fixed=self.fixed,
+                    common=len(self.changes),
+                    energy=self.measure.name == ENERGY,
+                    most=_most(self.limits, loaded),
+                )
+            )
+        if not bases:
+            raise problems[0]
+        _check_spaces(bases)
+        return bases
+
+    def _space(self, loaded: Loaded) -> Space:
+        """Return the space of a scenario."""
+        jobs = LayoutJobs(loaded)
+        if problems := scenario_problems(loaded, jobs.model(1)):
+            raise PlanError("\n".join(problems))
+        launch = None if self.program is None else launch_of(loaded, self.program)
+
+        def allowed(key: str, value: Any) -> bool:
+            launched = launch is None or has_argument(launch, key, value)
+            return launched and allows(self.ranges, key, value)
+
+        return Space(jobs, Choices(loaded, self.fixed, self.freed.values, allowed))
+
+
+def step_request(
+    scenario: str,
+    devices: int | None,
+    objective: str,
+    free: Sequence[str],
+    limits: Limits,
+    changes: tuple[Change, ...],
+    program: str | None,
+) -> StepRequest:
+    """Return what is searched; parameters as of `search`.
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        in one line, for invalid input.
+    """
+    changes += device_changes(load(scenario, changes), devices)
+    loaded = load(scenario, changes)
+    if loaded.scenario.disturbances:
+        raise ScenarioError(
+            f"{loaded.where('disturbances')}: a search compares undisturbed layouts"
+            " (--set disturbances=[])"
+        )
+    kinds = kinds_of(loaded)
+    measure = check_measure("--objective", objective, kinds, loaded.name)
+    if measure.name not in BOUNDED:
+        raise ScenarioError(
+            f"--objective {objective}: has no bound (search {', '.join(BOUNDED)}, or sweep)"
+        )
+    ranges, of_measures = split_limits(limits)
+    bounds = read_limits(of_measures, kinds, loaded.name)
+    freed, problems, bases = freed_of(free, loaded), [], []
+    for further in freed.combinations():
+        try:
+            bases.append((further, loaded.changed(further)))
+        except (ScenarioError, CatalogError) as problem:
+            problems.append(problem)
+    fixed = tuple(fixed_keys(changes, free))
+    return StepRequest(
+        scenario, changes, tuple(bases), freed, fixed, tuple(problems), measure, bounds, ranges,
+        program,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class StepLayouts:
+    """The layouts of a training step that can fit, by their bounds."""
+
+    measure: Measure
+    limits: Mapping[str, float]
+    bases: tuple[Base, ...]
+    candidates: Candidates
+
+    @property
+    def costs(self) -> Floats:
+        """Lower bound of the cost of each layout, in ascending order."""
+        return self.candidates.cost
+
+    @property
+    def loaded(self) -> list[Loaded]:
+        """The scenarios that are searched."""
+        return [base.loaded for base in self.bases]
+
+    @property
+    def possible(self) -> int:
+        """Layouts that divisibility generates [count]."""
+        return sum(base.space.possible for base in self.bases)
+
+    @property
+    def memory(self) -> int:
+        """Layouts that a bound of their memory excludes [count]."""
+        return self.candidates.memory
+
+    @property
+    def limited(self) -> int:
+        """Layouts that a bound excludes by a limit [count]."""
+        return self.candidates.limited
+
+    def rules(self) -> Mapping[str, int]:
+        """Return the layouts that each rule excludes [count]."""
+        return excluded_by_rule(self.bases)
+
+    def variant(self, at: int) -> Variant:
+        """Return a layout as a scenario with changes."""
+        base, layout = self.candidates.layout(at)
+        settings = (*base.changes, *changes_of(base.settings(layout)))
+        return Variant(base.scenario, settings, memory_first=True)
+
+    def settings(self, at: int) -> dict[str, Any]:
+        """Return the values of a layout, with those of other keys that are free."""
+        base, layout = self.candidates.layout(at)
+        other = {".".join(map(str, c.path)): c.value for c in base.changes[base.common :]}
+        return other | base.settings(layout)
+
+    def base(self, at: int) -> tuple[Loaded, dict[str, Any]]:
+        """Return the scenario of a layout and the values of the layout alone."""
+        base, layout = self.candidates.layout(at)
+        return load(base.scenario, base.changes), base.settings(layout)
+
+    def fits(self, at: int, run: Run) -> bool:
+        """Return whether a replay fits in the memory that may be used."""
+        base, _ = self.candidates.layout(at)
+        return run.step is not None and run.fits and run.step.memory.peak_bytes <= base.capacity
+
+    def excess(self, numbers: Mapping[str, float]) -> tuple[float, str | None]:
+        """Return the largest ratio by which measures miss a limit, and in words which."""
+        table = measures_of(("step", "training run"))
+        missed = missed_limits(numbers, self.limits, table)
+        return excess_of(numbers, self.limits, table), missed
+
+    def own(self, at: int) -> tuple[Variant | None, str]:
+        """Return the scenario's own layout; or why it cannot be compared with a layout."""
+        base, _ = self.candidates.layout(at)
+        plan, devices = base.loaded.scenario.plan, base.loaded.scenario.devices
+        ranks = plan.tensor * plan.context * plan.data * plan.pipeline
+        if ranks != devices:
+            return None, f"the scenario's own layout is for {ranks:,} devices, not {devices:,}"
+        return Variant(base.scenario, base.changes, memory_first=True), ""
+
+
+def _check_spaces(bases: Sequence[Base]) -> None:
+    """Check that several layouts are possible, and that rules leave some of them.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, with the rule that excludes most layouts.
+    """
+    possible = sum(base.space.possible for base in bases)
+    first = bases[0].loaded
+    if possible == 1:
+        raise ScenarioError(
+            f"{first.name}: no key is free, all of the layout is set (leave a key of plan out of"
+            " --set, or --free KEY)"
+        )
+    if any(base.space.valid for base in bases):
+        return
+    rules = excluded_by_rule(bases)
+    why = f", most of {possible:,} by: {rules.most_common(1)[0][0]}" if rules else ""
+    raise ScenarioError(
+        f"{first.name}: no layout is possible on {first.scenario.devices:,} devices{why}"
+    )
+
+
+def _most(limits: Mapping[str, float], loaded: Loaded) -> StepLimits:
+    """Return the longest step, and that of the most energy, within limits that have a bound."""
+    seconds, joules, table = [inf], [inf], measures_of(kinds_of(loaded))
+    for name, worst in limits.items():
+        if name in BOUNDED:
+            scale = scale_of(table[name], loaded, f"--limit {name}")
+            most = scale / worst if table[name].more_is_better else scale * worst
+            (joules if name == ENERGY else seconds).append(most)
+    return StepLimits(min(seconds), min(joules))
+
+
+def scale_of(measure: Measure, loaded: Loaded, option: str) -> float:
+    """Return the objective of a step of one second; one over it where less is better.
+
+    Of an objective of energy, return that of a step of one joule; of days, those without failures
+    and saves.
+    """
+    scenario, name = loaded.scenario, measure.name
+    batch, devices = scenario.batch, scenario.devices
+    tokens = float(batch.global_ * batch.sequence)
+    if name == "step_time_s":
+        return 1.0
+    if name == "samples_per_s":
+        return float(batch.global_)
+    if name == ENERGY:
+        if machine_power(scenario.cluster, scenario.cluster.nodes) is None:
+            raise ScenarioError(f"{option}: {missing_power(scenario.cluster)}")
+        return tokens
+    if name in ("tokens_per_s", "tokens_per_s_per_device"):
+        return tokens / devices if name.endswith("device") else tokens
+    if name == "tokens_per_dollar":
+        if (price := usd_per_hour(scenario)) is None:
+            accelerator = scenario.cluster.node.accelerator.name
+            raise ScenarioError(f"{option}: no price of '{accelerator}' is known")
+        return tokens * HOUR / price
+    if name == "days":
+        training = scenario.training
+        if training is None or training.batch_schedule:
+            why = "has no bound with a batch_schedule (search tokens_per_s)"
+            raise ScenarioError(f"{option}: {why}")
+        return DAY * tokens / tokens_of_run(training, tokens, batch.sequence)
+    jobs = LayoutJobs(loaded)
+    flops = model_flops(jobs.model(1), batch.global_) / devices
+    peak = jobs.cluster.accelerator.peak_rate(PRECISIONS[scenario.precision].peak)
+    return flops / peak if name == "mfu" else flops / 1e12
+
+
+def _capacity(loaded: Loaded) -> float:
+    return float(LayoutJobs(loaded).cluster.accelerator.memory_capacity)
