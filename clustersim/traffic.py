@@ -11,7 +11,7 @@ Before replicas are folded, the same communication of thousands of them is one `
 for each replica, its links and weights in arrays.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -20,6 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers, ranges, ranked
+
+Name = tuple[Hashable, ...]
+"""Name of a communication, the same for every replica: ``("send", "F", 3, 4)``."""
 
 
 class Traffic(NamedTuple):
@@ -216,3 +219,7 @@ class TrafficRows:
         """Return the rate of one flow of each row with its links to itself [B/s]."""
         crossed = self.crossings
         return np.minimum(self.cap, crossed.smallest(capacities[crossed.links] / crossed.values))
+
+
+Transfers = Mapping[Name, TrafficRows]
+"""Communications of all replicas, by name."""

@@ -155,7 +155,6 @@ def test_the_package_keeps_its_layers():
 
 
 CIRCLES = {
-    ("program.blocks.blocks", "program.links.contention", "program.links.usage"),
     ("reports.step.links", "reports.step.node_drawing"),
     ("runs.dask_cluster", "runs.executors"),
 }

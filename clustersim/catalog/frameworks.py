@@ -230,7 +230,7 @@ class ShardingFacts(Strict):
     stay until the last backward of a step where there is a pipeline, instead of being freed in
     every backward. `adapters_apart` is whether each factor of an adapter is gathered as a unit of
     its own, which a limit of two units in flight counts as much as a layer
-    (`program.movement.limiter`); false if missing.
+    (`program.movement.sharding`); false if missing.
     """
 
     prefetch: Fact[Whole]

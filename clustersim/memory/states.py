@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields
 
 from clustersim.memory.verdict import STATES
 from clustersim.program.job import Job
-from clustersim.program.movement.sharding import reduces_in_blocks
 from clustersim.workload.finetune import frozen_bytes, trainable
 from clustersim.workload.model import Layer
 from clustersim.workload.slice import Slice
@@ -185,7 +184,7 @@ def state_parts(job: Job, stage: int) -> dict[str, float]:
 
 def _summed(job: Job, recipe: MemoryRecipe) -> bool:
     """Return whether whole gradients are summed over microbatches and reduced once a step."""
-    return recipe.sharded and not reduces_in_blocks(job)
+    return recipe.sharded and not job.reduces_in_blocks
 
 
 def _constants(job: Job, stage: int) -> float:

@@ -26,8 +26,8 @@ from functools import cached_property
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers, multisets, numbered, ranked
-from clustersim.program.links.tables import Name, TrafficTable, Transfers, tables_of
-from clustersim.traffic import Traffic, TrafficRows, link_rows
+from clustersim.program.links.tables import TrafficTable, tables_of
+from clustersim.traffic import Name, Traffic, TrafficRows, Transfers, link_rows
 
 
 @dataclass(frozen=True)

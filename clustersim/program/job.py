@@ -21,6 +21,7 @@ from clustersim.program.schedules.batch_order import batch_order
 from clustersim.program.schedules.classic import ONE_F_ONE_B
 from clustersim.program.schedules.steps import Order
 from clustersim.program.weights import Weights
+from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.topology.accelerator import Accelerator
 from clustersim.topology.clock_spread import slowest_of
 from clustersim.topology.cluster import Cluster
@@ -156,6 +157,38 @@ class Job:
         """The steps of every stage as numbers."""
         plan = self.plan
         return batch_order(self.schedule, plan.pipeline, plan.microbatches, plan.chunks)
+
+    @cached_property
+    def adapter_units(self) -> bool:
+        """Whether factors of adapters are units that delay the gather of the next layer.
+
+        See `program.movement.sharding`.
+        """
+        sharding = self.software.sharding
+        apart = sharding is not None and sharding.adapters_apart
+        return apart and self.finetune is not None and self.plan.zero >= 3
+
+    @cached_property
+    def gathering_kinds(self) -> tuple[str, ...]:
+        """Kinds of steps, forward or backward, whose blocks gather the weights of their layers.
+
+        Weights that are kept from forward to backward are gathered in the forward only; those that
+        a pipeline keeps until the last backward of a step, once at the end.
+        """
+        plan, sharding = self.plan, self.software.sharding
+        if plan.zero < 3 or sharding is None:
+            return ()
+        if plan.pipeline > 1 and not plan.reshard and sharding.kept_in_pipeline:
+            return ()
+        return (FORWARD, BACKWARD) if plan.reshard else (FORWARD,)
+
+    @cached_property
+    def reduces_in_blocks(self) -> bool:
+        """Whether blocks reduce the gradients of their layers, each when it is computed."""
+        sharding = self.software.sharding
+        if self.plan.zero < 2 or sharding is None:
+            return False
+        return sharding.each_microbatch or self.plan.microbatches == 1
 
     @property
     def reduces_embedding(self) -> bool:

@@ -39,7 +39,7 @@ def layer_times(loaded: Loaded) -> LayerTimes:
 def layer_times_of(job: Job) -> LayerTimes:
     """Return the same of a job."""
     blocks = Blocks(job)
-    groups, pattern = blocks.communicators, blocks.pattern(0, 0)
+    groups, pattern = blocks.communicators, blocks.communicators.pattern(0, 0)
     stacked = job.layers.stacked(0, 0)[0]
     ops = [op for op in job.layers.ops(stacked.layer) if op.forward]
 

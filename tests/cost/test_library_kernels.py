@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from clustersim.cost.compute import chain_seconds, flash_seconds
 from clustersim.cost.matrix_products import gemm_seconds
-from clustersim.program.movement.parameter_gather import copy_seconds
 from clustersim.program.movement.sharding import layer_fetch
+from clustersim.program.tail import copy_seconds
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.timeline import BACKWARD, FORWARD

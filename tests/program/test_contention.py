@@ -3,7 +3,6 @@
 import pytest
 
 from clustersim.program import compile as compiling
-from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.links.contention import Contention
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.simulate import simulate
@@ -121,14 +120,9 @@ def test_units_with_links_to_themselves_take_their_closed_form(scenario, monkeyp
     """Replayed unit by unit in the network, a block takes what the recurrence gives, to 1e-9."""
     expected = simulate(scenario).step_time
 
-    def all_of_them(job, blocks: Blocks, *_):
-        stages = range(job.plan.pipeline)
-        inner, moves = zip(*(blocks.calls(stage) for stage in stages), strict=True)
-        axes = [
-            {stage: frozenset(call.axis for call in calls) for stage, calls in enumerate(by_stage)}
-            for by_stage in (inner, moves)
-        ]
-        return Contention(*axes, always=True, bound=0.0)
+    def all_of_them(blocks, *_):
+        inner, moves = (dict(enumerate(map(list, by))) for by in zip(*blocks.calls, strict=True))
+        return Contention(inner, moves, always=True, bound=0.0)
 
     monkeypatch.setattr(compiling, "contention_of", all_of_them)
     result = simulate(scenario)

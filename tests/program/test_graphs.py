@@ -41,7 +41,7 @@ def case(*changes, experts=False):
 def blocks(*changes, experts=False):
     """Return the blocks of the one stage, forward and backward, and the job."""
     made = Blocks(build_job(case(*changes, experts=experts)))
-    pattern, job = made.pattern(0, 0), made.job
+    pattern, job = made.communicators.pattern(0, 0), made.job
     both = [made.block(0, 0, kind, pattern)[0] for kind in (FORWARD, BACKWARD)]
     return both, job
 

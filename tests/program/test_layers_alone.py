@@ -2,7 +2,7 @@
 
 import pytest
 
-from clustersim.program.blocks.kernels import layer_kernels
+from clustersim.program.blocks.work import layer_kernels
 from clustersim.program.schedules.steps import WHOLE
 from clustersim.scenario.load import load
 from clustersim.simulation.step.build import build_job

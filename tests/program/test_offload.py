@@ -115,7 +115,7 @@ def test_each_card_copies_its_share_of_the_stored_weights():
 def test_gradients_of_adapters_go_back_to_the_host():
     """Only what is trained has a gradient: rank times inputs and outputs, in two bytes, halved."""
     job = build_job(scenario({"parameters": True}))
-    (copy,) = host_push(job, job.layers.stacked(0, 0)[0], BACKWARD, reduced=True)
+    (copy,) = host_push(job, job.layers.stacked(0, 0)[0], BACKWARD)
 
     adapters = 64 * (3 * (4096 + 4096) + 2 * (4096 + 11008) + (11008 + 4096))
     assert copy.direction == "to-host"
@@ -126,7 +126,7 @@ def test_activations_go_to_the_host_and_come_back():
     """What a layer keeps is copied once each way; recomputed as a whole that is its input."""
     job = build_job(scenario({"activations": True}))
     stacked = job.layers.stacked(0, 0)[0]
-    (forth,) = host_push(job, stacked, FORWARD, reduced=True)
+    (forth,) = host_push(job, stacked, FORWARD)
     (back,) = host_fetch(job, stacked, BACKWARD)
 
     assert (forth.direction, back.direction) == ("to-host", "from-host")
@@ -139,7 +139,7 @@ def test_nothing_is_copied_without_offload():
     stacked = job.layers.stacked(0, 0)[0]
 
     for kind in (FORWARD, BACKWARD):
-        assert host_fetch(job, stacked, kind) == host_push(job, stacked, kind, reduced=True) == []
+        assert host_fetch(job, stacked, kind) == host_push(job, stacked, kind) == []
 
 
 # --- what it costs --------------------------------------------------------------------------------

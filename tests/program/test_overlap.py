@@ -7,11 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import PlanError
-from clustersim.program.blocks.kernels import layer_kernels
-from clustersim.program.blocks.moves import moves_of
 from clustersim.program.blocks.units import Move, Unit, total_seconds
-from clustersim.program.movement.limiter import tails
-from clustersim.program.movement.sharding import factors_gathered, layer_fetch, layer_push
+from clustersim.program.blocks.work import block_work, layer_kernels
+from clustersim.program.movement.sharding import layer_fetch, layer_push, tails
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
@@ -126,8 +124,8 @@ def test_a_layer_is_gathered_forward_and_backward_and_its_gradients_reduced_once
 
     for kind in (FORWARD, BACKWARD):
         assert sum(c.nbytes for c in layer_fetch(job, stacked, kind)) == pytest.approx(nbytes)
-    assert layer_push(job, layer, FORWARD) == []
-    assert sum(c.nbytes for c in layer_push(job, layer, BACKWARD)) == pytest.approx(nbytes)
+    assert layer_push(job, stacked, FORWARD) == []
+    assert sum(c.nbytes for c in layer_push(job, stacked, BACKWARD)) == pytest.approx(nbytes)
 
 
 @pytest.mark.parametrize(
@@ -142,13 +140,13 @@ def test_a_layer_is_gathered_forward_and_backward_and_its_gradients_reduced_once
 def test_what_is_shared_decides_what_moves_inside_blocks(plan, gathers, reductions):
     """ZeRO 3 gathers, twice if layers are given up in between; ZeRO 2 reduces; 0 does neither."""
     job = build_job(scenario(**plan))
-    moves = [pair for kind in (FORWARD, BACKWARD) for pair in moves_of(job, 0, 0, kind)]
-    calls = job.model.layers
-    found = Counter(c.operation for fetch, push in moves for c in (*fetch, *push))
+    work = [block_work(job, 0, 0, kind) for kind in (FORWARD, BACKWARD)]
+    layers = job.model.layers
+    calls = Counter(transfer.operation for block in work for transfer in block.transfers)
 
     ends = 2 if gathers else 0  # below the layers and above them, once
-    assert found["all-gather"] == gathers * calls + ends
-    assert found["reduce-scatter"] == reductions * (calls + 2)
+    assert calls["all-gather"] == gathers * layers + ends
+    assert calls["reduce-scatter"] == reductions * (layers + 2)
 
 
 # --- adapters that are units of their own ---------------------------------------------------------
@@ -182,13 +180,14 @@ def test_factors_of_adapters_are_gathered_for_each_pass():
     nbytes = 2 * job.weights.trained_of(stacked.layer).all
 
     for kind, times in ((FORWARD, 1), (BACKWARD, 2)):
-        gathered = factors_gathered(job, stacked, kind)
+        pushed = layer_push(job, stacked, kind)
+        gathered = [c for c in pushed if c.operation == "all-gather"]
         assert len(gathered) == 12 * times
+        assert len(pushed) == len(gathered) + (12 if kind == BACKWARD else 0)
         assert sum(c.nbytes for c in gathered) == pytest.approx(nbytes * times)
         (layer,) = layer_fetch(job, stacked, kind)
         whole = job.weights.gathered_of(stacked.layer).all
         assert layer.nbytes == pytest.approx(whole - nbytes)
-    assert len(layer_push(job, stacked.layer, BACKWARD)) == 12
 
 
 def test_the_limit_of_units_exposes_most_of_a_gather_that_prefetching_hides():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.program.movement.parameter_gather import exposed_gather
+from clustersim.program.tail import exposed_gather
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clustersim.errors import PlanError, ScenarioError
-from clustersim.program.blocks.moves import moves_of
+from clustersim.program.blocks.work import block_work
 from clustersim.program.schedules import SCHEDULES
 from clustersim.program.schedules.steps import Code, completing
 from clustersim.scenario.load import load
@@ -152,12 +152,14 @@ def test_gradients_are_pushed_with_the_weights_part():
         "framework.schedules=[zb-h1]",
     ]
     job = build_job(load("zero3-175b", [*settings, "plan.schedule=zb-h1"]))
-    whole, inputs, weights = (moves_of(job, 1, 0, kind) for kind in (BACKWARD, INPUT, WEIGHT))
+    whole, inputs, weights = (
+        block_work(job, 1, 0, kind).units for kind in (BACKWARD, INPUT, WEIGHT)
+    )
 
-    assert [list(fetch) for fetch, _ in inputs] == [list(fetch) for fetch, _ in whole]
-    assert [list(push) for _, push in weights] == [list(push) for _, push in whole]
-    assert not any(push for _, push in inputs)
-    assert not any(fetch for fetch, _ in weights)
+    assert [list(unit.fetch) for unit in inputs] == [list(unit.fetch) for unit in whole]
+    assert [list(unit.push) for unit in weights] == [list(unit.push) for unit in whole]
+    assert not any(unit.push for unit in inputs)
+    assert not any(unit.fetch for unit in weights)
 
 
 def test_a_schedule_file_beside_the_scenario_is_found(tmp_path, monkeypatch):

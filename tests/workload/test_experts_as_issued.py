@@ -127,7 +127,7 @@ def test_a_host_that_waits_for_row_counts_is_never_faster():
     )
 
     def seconds(blocks):
-        return blocks.block(0, 0, FORWARD, blocks.pattern(0, 0))[0]
+        return blocks.block(0, 0, FORWARD, blocks.communicators.pattern(0, 0))[0]
 
     assert seconds(waits).dispatch > seconds(leads).dispatch
     assert seconds(waits).busy == seconds(leads).busy
@@ -142,7 +142,7 @@ def test_an_overlapped_exchange_is_hidden_but_for_the_first_and_last_microbatch(
     )
 
     def exposed(blocks):
-        return blocks.block(0, 0, FORWARD, blocks.pattern(0, 0))[0].expert
+        return blocks.block(0, 0, FORWARD, blocks.communicators.pattern(0, 0))[0].expert
 
     assert exposed(beside) == pytest.approx(exposed(alone) / 8)
     assert step_time(framework=graphs) < step_time(
@@ -155,6 +155,6 @@ def test_a_graph_of_the_iteration_leaves_nothing_to_issue():
     job = build_job(scenario(framework="megatron-bridge-0.1-graphs"))
     blocks = Blocks(job)
     stacked = job.layers.stacked(0, 0)[0]
-    own, _ = blocks._times.layer(stacked, FORWARD, blocks.pattern(0, 0))
+    own, _ = blocks._times.layer(stacked, FORWARD, blocks.communicators.pattern(0, 0))
 
     assert own.launches == 0

@@ -10,14 +10,12 @@ as (m + p - 1) / m for m microbatches on p stages, so that a coefficient is the 
 Amounts of a token are those of its step, or shares of its predicted seconds.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from clustersim.metrics.attribution import BUBBLES
-from clustersim.program.blocks.kernels import kernels_of_ends, layer_kernels
-from clustersim.program.blocks.moves import moves_of
+from clustersim.program.blocks.work import block_work
 from clustersim.program.job import Job
 from clustersim.program.schedules.steps import Code
 from clustersim.reports.measures import part_name
@@ -169,12 +167,11 @@ def _of_blocks(job: Job, result: Result) -> Iterator[tuple[str, float]]:
 
 def _of_block(job: Job, stage: int, code: Code) -> Iterator[tuple[str, float]]:
     """Yield bytes of elementwise passes, and calls and bytes of collectives of one block."""
-    for kernels in kernels_of_ends(job, stage, code.chunk, code.kind):
-        yield from _of_kernels(flat(kernels), 1)
-    for stacked, times in Counter(job.layers.stacked(stage, code.chunk)).items():
-        yield from _of_kernels(flat(layer_kernels(job, stacked, code.kind)), times)
-    for fetch, push in moves_of(job, stage, code.chunk, code.kind):
-        yield from _of_kernels((*fetch, *push), 1)
+    work = block_work(job, stage, code.chunk, code.kind)
+    before, after = work.ends
+    for unit, times in ((before, 1), *work.counts, (after, 1)):
+        yield from _of_kernels(flat(unit.kernels), times)
+    yield from _of_kernels(work.transfers, 1)
 
 
 def _of_kernels(kernels: Iterable[object], times: int) -> Iterator[tuple[str, float]]:

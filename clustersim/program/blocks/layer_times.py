@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from clustersim.cost.compute import Seconds, chain_seconds, followed_seconds
-from clustersim.program.blocks.kernels import backward_kernels, layer_kernels
+from clustersim.program.blocks.work import backward_kernels
 from clustersim.program.collectives.axes import Pattern
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
-from clustersim.program.movement.limiter import limited, tails
+from clustersim.program.movement.sharding import tails
 from clustersim.timeline import BACKWARD, FORWARD, INPUT
 from clustersim.workload.kernels import Collective, Kernel
 from clustersim.workload.ops import Op
@@ -67,13 +67,15 @@ class LayerTimes:
             self._known[key] = own, self._ops(recomputed, FORWARD, pattern, captured)
         return self._known[key]
 
-    def late(self, stacked: StackedLayer, kind: str, pattern: Pattern) -> Late:
-        """Return when the data of the next unit are requested, as `program.movement.limiter`."""
-        if not limited(self._job):
+    def late(
+        self, stacked: StackedLayer, kernels: Iterable[Kernel], kind: str, pattern: Pattern
+    ) -> Late:
+        """Return when the data of the next unit are requested, as `program.movement.sharding`."""
+        if not self._job.adapter_units:
             return AT_ONCE
         key = stacked, kind, pattern
         if key not in self._late:
-            last = tails(layer_kernels(self._job, stacked, kind), kind)
+            last = tails(kernels, kind)
             gather, copy = (self.chain(tail, pattern).busy for tail in last)
             self._late[key] = Late(gather, copy)
         return self._late[key]

@@ -15,9 +15,10 @@ With none ahead nothing overlaps: a unit is computed after the previous one has 
 A move may also be requested late, some time before the end of the unit that runs then.
 """
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple
 
+from clustersim.program.collectives.axes import Call
 from clustersim.traffic import Traffic
 
 Channel = Literal["network", "from-host", "to-host"]
@@ -32,6 +33,31 @@ class OnStage(NamedTuple):
 
 Shared = Traffic | OnStage
 """A collective inside a block that other traffic on its links can slow down."""
+
+
+class SharedCollectives(NamedTuple):
+    """The collectives inside blocks of a stage that share links, as traffic.
+
+    Attributes
+    ----------
+    inner, moves : those between kernels, and those that move weights and gradients
+    always : whether links are shared in every step, rather than only during the reduction of
+        gradients
+    serial : whether concurrent steps run one after another
+    """
+
+    inner: Mapping[Call, Shared]
+    moves: Mapping[Call, Shared]
+    always: bool = False
+    serial: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether any collective of the stage shares links."""
+        return bool(self.inner or self.moves)
+
+
+NOT_SHARED: Final = SharedCollectives({}, {})
 
 
 class Move(NamedTuple):
@@ -69,9 +95,14 @@ class Unit(NamedTuple):
     segments: tuple[float | Shared, ...] = ()
 
     @property
+    def moves(self) -> tuple[Move, ...]:
+        """All its moves."""
+        return (*self.fetch, *self.push)
+
+    @property
     def moved(self) -> float:
         """Time of all its moves, one after another [s]."""
-        return sum(move.seconds for move in (*self.fetch, *self.push))
+        return sum(move.seconds for move in self.moves)
 
 
 def total_seconds(units: Sequence[Unit], ahead: int) -> float:

@@ -6,6 +6,7 @@ expert, data and others    of a stage: the groups of all replicas
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,20 @@ from clustersim.traffic import LinkRows, TrafficRows, added, stacked
 from clustersim.workload.kernels import Axis, Collective
 
 OF_CELL: tuple[Axis, ...] = ("tensor", "context")
+
+
+class Call(NamedTuple):
+    """A collective of the groups along an axis; `nbytes` of the buffer [B]."""
+
+    axis: Axis
+    operation: str
+    nbytes: float
+
+    @classmethod
+    def of(cls, collective: Collective) -> "Call":
+        """Return the call of a collective."""
+        return cls(collective.axis, collective.operation, collective.nbytes)
+
 
 Load = tuple[str, str]
 """The load of an algorithm and an operation."""
@@ -198,6 +213,15 @@ class Communicators:
         if not classes:
             return np.zeros((plan.pipeline, plan.data), dtype=np.int64)
         return numbered(np.stack([of.ravel() for of in classes], axis=1)).reshape(classes[0].shape)
+
+    def patterns(self, stage: int) -> list[Pattern]:
+        """Return the different patterns of the cells of a stage."""
+        _, first = np.unique(self.pattern_numbers[stage], return_index=True)
+        return [self.pattern(stage, replica) for replica in first.tolist()]
+
+    def seconds(self, collective: Collective, pattern: Pattern) -> float:
+        """Return the time of a collective on uncontended links [s]."""
+        return self.cost(collective, pattern).seconds
 
     def cost(self, collective: Collective, pattern: Pattern) -> Cost:
         """Return the closed-form cost of a collective."""

@@ -6,7 +6,7 @@
 The ranks of a cell wait for each other at every collective between them, so that the slowest one of
 each segment counts.  What a cause always adds is part of a block (`Block.late`); what it adds at
 random differs from step to step (`Actor.extra`).  Replicas that wait for each other inside blocks
-(`synchronisation`) all have the delays of the slowest.  Where a block moves weights or expert
+(`segments`) all have the delays of the slowest.  Where a block moves weights or expert
 tokens while it computes, the additional time is not hidden behind these.
 """
 
@@ -25,9 +25,7 @@ from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.blocks.units import stretched_segments, stretched_units
 from clustersim.program.collectives.axes import Pattern
 from clustersim.program.delays.effects import RankEffects
-from clustersim.program.delays.segments import KernelSegments
-from clustersim.program.delays.synchronisation import Meetings
-from clustersim.program.job import Job
+from clustersim.program.delays.segments import KernelSegments, SyncPoints
 from clustersim.program.program import Block, Tail
 from clustersim.program.schedules.steps import Code
 from clustersim.timeline import FORWARD
@@ -78,10 +76,11 @@ NO_DELAYS = StageDelays({})
 class Delays:
     """The delays of all ranks of a job."""
 
-    def __init__(self, job: Job, blocks: Blocks) -> None:
-        self._job, self._blocks = job, blocks
-        self._meetings = Meetings(job, blocks)
-        self._segments, self._effects = KernelSegments(job, self._meetings), RankEffects(job)
+    def __init__(self, blocks: Blocks) -> None:
+        self._job, self._blocks = blocks.job, blocks
+        self._points = SyncPoints(blocks)
+        self._segments = KernelSegments(blocks, self._points)
+        self._effects = RankEffects(blocks.job)
         self._known: dict[Hashable, StageDelays] = {}
 
     @property
@@ -96,10 +95,10 @@ class Delays:
         if not self._job.causes:
             return None
         own = self._effects.colour(replica)
-        met = tuple(map(self._effects.colour, self._meetings.with_replica(replica)))
+        met = tuple(map(self._effects.colour, self._points.with_replica(replica)))
         if len(met) == 1 or not any(colour is not None for colour in met):
             return own
-        return met if self._meetings.everywhere else (own, met)
+        return met if self._points.everywhere else (own, met)
 
     def of(self, stage: int, replica: int, pattern: Pattern) -> StageDelays:
         """Return the delays of a stage of a replica.
@@ -110,8 +109,8 @@ class Delays:
         """
         if not self._job.causes:
             return NO_DELAYS
-        met = self._meetings.with_replica(replica)
-        replicas = met if self._meetings.in_stage(stage) else (replica,)
+        met = self._points.with_replica(replica)
+        replicas = met if self._points.in_stage(stage) else (replica,)
         if all(self._effects.colour(each) is None for each in replicas):
             return NO_DELAYS
         key = stage, replicas, pattern
@@ -120,7 +119,7 @@ class Delays:
         return self._known[key]
 
     def _of_replicas(self, stage: int, replicas: tuple[int, ...], pattern: Pattern) -> StageDelays:
-        """Return the delays of a stage of replicas that meet there, or of a single one."""
+        """Return the delays of a stage of a replica, or of replicas that wait for each other."""
         effects, host = self._effects, self._job.offload.host_optimiser
         cells = {replica: effects.devices[stage, replica] for replica in replicas}
         devices = np.concatenate([*cells.values()])
@@ -147,7 +146,7 @@ class Delays:
     def _always(
         self, stage: int, cells: Sequence[NDArray[np.int64]], pattern: Pattern
     ) -> dict[Code, float]:
-        """Return what the blocks of cells that meet always take longer, by code [s]."""
+        """Return what the blocks of such replicas always take longer, by code [s]."""
         effects = self._effects
         rates = ((effects.factors[cell].tolist(), effects.clocks[cell].tolist()) for cell in cells)
         different = {frozenset(zip(*each, strict=True)) for each in rates}
@@ -163,7 +162,7 @@ class Delays:
                 for factor, clock in devices:
                     segments = self._segments.of(stage, code.chunk, code.kind, clock)
                     slowest = np.maximum(slowest, factor * segments.seconds)
-                met = np.maximum(met, np.add.reduceat(slowest, segments.meetings))
+                met = np.maximum(met, np.add.reduceat(slowest, segments.waits))
             more = float(met.sum()) - base
             late[code] = float(self._total(seconds, more, delay)) - seconds.total
         return late
@@ -192,7 +191,7 @@ class Delays:
     def _at_random(
         self, stage: int, draws: Mapping[int, Draws], pattern: Pattern, late: dict[Code, float]
     ) -> Floats:
-        """Return what the steps of cells that meet take longer than their blocks [s].
+        """Return what the steps of such replicas take longer than their blocks [s].
 
         Parameters
         ----------
@@ -222,9 +221,9 @@ class Delays:
     def _drawn(
         self, block: tuple[int, Code], draws: Draws, steps: int, loads: Floats | None
     ) -> Floats:
-        """Return the time of the kernels of steps of a cell between meetings of replicas [s].
+        """Return the time of the kernels of steps of a cell between waits of replicas [s].
 
-        Segment by segment that of the slowest rank: an array by step and meeting.
+        Segment by segment that of the slowest rank: an array by step and wait.
 
         Parameters
         ----------
@@ -236,7 +235,7 @@ class Delays:
             factor, clock = float(effects.factors[device]), float(effects.clocks[device])
             if not jitters and (factor, clock) in plain:
                 continue
-            seconds, attention, meetings = self._segments.of(stage, code.chunk, code.kind, clock)
+            seconds, attention, waits = self._segments.of(stage, code.chunk, code.kind, clock)
             own: Floats = np.broadcast_to(seconds * factor, (steps, len(seconds)))
             if loads is not None:
                 own = own + factor * np.outer(loads - 1.0, attention)
@@ -245,7 +244,7 @@ class Delays:
             if not jitters:
                 plain.add((factor, clock))
             slowest = np.maximum(slowest, own)
-        return np.asarray(np.add.reduceat(slowest, meetings, axis=1))
+        return np.asarray(np.add.reduceat(slowest, waits, axis=1))
 
     @cached_property
     def _loads(self) -> Floats:

@@ -1,29 +1,36 @@
-"""Segments of a block: the time of its kernels between two collectives of its cell.
+"""Segments of a block: the time of its kernels between two points at which ranks wait.
 
     | kernels | all-reduce | kernels | all-reduce | kernels |      segments 0, 1, 2
 
 At each collective the ranks of a cell wait for the slowest one, so that a cell takes the sum over
-the segments of the longest time of a rank, and not the longest sum.  Where replicas meet
-(`synchronisation`), their cells wait for each other as well, after several segments.
+the segments of the longest time of a rank, and not the longest sum.  Replicas wait for each other
+as well, after several segments, at collectives that all of them take part in:
+
+    replica 0   | layer | gather | layer      | gather | layer |
+    replica 1   | layer      | gather | layer | gather | layer |      both wait for the slower one
+
+Such are exchanges of tokens between experts, and gathers of the weights of a layer that begin where
+the layer before it ends.  A gather that is requested a layer ahead makes no replica wait before it
+is a whole layer behind, which it hardly ever is, and an exchange next to the computation of another
+microbatch is hidden by it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.arrays import Floats
 from clustersim.cost.compute import chain_seconds
-from clustersim.program.blocks.kernels import kernels_of_ends, layer_kernels, layers_in_order
-from clustersim.program.blocks.moves import moves_of
-from clustersim.program.collectives.axes import OF_CELL
-from clustersim.program.delays.synchronisation import Meetings
-from clustersim.program.job import Job
+from clustersim.program.blocks.blocks import Blocks
+from clustersim.program.blocks.work import Transfers, UnitWork
+from clustersim.program.collectives.axes import OF_CELL, groups_along
+from clustersim.timeline import FORWARD
 from clustersim.topology.accelerator import Accelerator
 from clustersim.topology.clock_spread import clocked
 from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped
-
-Floats = NDArray[np.float64]
 
 WHOLE_BLOCK = 1.0
 """Clock of a device without a power cap, relative to that of the others."""
@@ -35,19 +42,91 @@ class Segments(NamedTuple):
     Attributes
     ----------
     seconds, attention : time of all kernels and of attention, by segment [s]
-    meetings : the first segment, and those before which replicas meet
+    waits : the first segment, and those before which replicas wait for each other
     """
 
     seconds: Floats
     attention: Floats
-    meetings: NDArray[np.int64]
+    waits: NDArray[np.int64]
+
+
+class SyncPoints:
+    """The collectives inside the blocks of a job at which replicas wait for each other."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._job, self._blocks = blocks.job, blocks
+
+    @cached_property
+    def axes(self) -> frozenset[Axis]:
+        """The axes of these collectives between the kernels of a layer."""
+        paired = any(code.paired for code in self._job.order.codes)
+        if paired or self._job.software.experts.overlapped:
+            return frozenset()
+        axes = {call.axis for calls in self._blocks.calls for call in calls.inner}
+        return frozenset(axes - {*OF_CELL})
+
+    def at_gather(self, fetched: Transfers) -> bool:
+        """Return whether replicas wait for each other where something is fetched for a layer."""
+        sharding = self._job.software.sharding
+        ahead = sharding is not None and sharding.prefetch > 0 and not self._job.adapter_units
+        return not ahead and any(isinstance(each, Collective) for each in fetched)
+
+    def in_stage(self, stage: int) -> bool:
+        """Return whether blocks of a stage have such collectives."""
+        return stage in self._axes_of_stages
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether blocks of all stages have."""
+        return len(self._axes_of_stages) == self._job.plan.pipeline
+
+    def with_replica(self, replica: int) -> tuple[int, ...]:
+        """Return the replicas that wait for a replica, and for each other, itself included."""
+        return self._pools[replica]
+
+    @cached_property
+    def _axes_of_stages(self) -> dict[int, set[Axis]]:
+        """For each stage with such collectives their axes."""
+        of_stages: dict[int, set[Axis]] = {}
+        for stage, calls in enumerate(self._blocks.calls):
+            axes = {call.axis for call in calls.inner} & self.axes
+            for chunk in range(self._job.plan.chunks):
+                for unit in self._blocks.work(stage, chunk, FORWARD).units:
+                    if self.at_gather(unit.fetch):
+                        axes |= {each.axis for each in unit.fetch if isinstance(each, Collective)}
+            if axes:
+                of_stages[stage] = axes
+        return of_stages
+
+    @cached_property
+    def _pools(self) -> list[tuple[int, ...]]:
+        """For each replica those that it shares groups with, directly or by others."""
+        job = self._job
+        cells, count = job.placement.cells, job.plan.data
+        replica_of = np.empty(cells.size, np.int64)
+        replica_of[cells.ravel()] = np.broadcast_to(np.arange(count)[:, None], cells.shape).ravel()
+        pool = np.arange(count)
+        for stage, axes in self._axes_of_stages.items():
+            for axis in sorted(axes - {*OF_CELL}):
+                _join(pool, replica_of[groups_along(job.placement, axis)[stage]])
+        members: dict[int, list[int]] = {}
+        for replica, number in enumerate(pool.tolist()):
+            members.setdefault(number, []).append(replica)
+        return [tuple(members[number]) for number in pool.tolist()]
+
+
+def _join(pool: NDArray[np.int64], groups: Sequence[NDArray[np.int64]]) -> None:
+    """Give replicas that are in one group the same number."""
+    for group in groups:
+        numbers = np.unique(pool[group])
+        pool[np.isin(pool, numbers)] = numbers[0]
 
 
 class KernelSegments:
     """The segments of the blocks of a job, each computed once for a clock."""
 
-    def __init__(self, job: Job, meetings: Meetings) -> None:
-        self._job, self._meetings = job, meetings
+    def __init__(self, blocks: Blocks, points: SyncPoints) -> None:
+        self._job, self._blocks, self._points = blocks.job, blocks, points
         self._segments: dict[object, Segments] = {}
         self._devices: dict[float, Accelerator] = {}
 
@@ -58,20 +137,10 @@ class KernelSegments:
         ----------
         clock : rate of kernels that are limited by compute, relative to that of other devices
         """
-        job = self._job
-        key = job.layers.content(stage, chunk), kind, clock
+        key = self._job.layers.content(stage, chunk), kind, clock
         if key not in self._segments:
-            before, after = kernels_of_ends(job, stage, chunk, kind)
-            layers = (
-                layer_kernels(job, stacked, kind)
-                for stacked in layers_in_order(job, stage, chunk, kind)
-            )
-            units = [before, *layers, after]
-            moves = moves_of(job, stage, chunk, kind) or [([], [])] * len(units)
-            gathered = (self._meetings.at_gather(fetch) for fetch, _ in moves)
-            kernels = _with_meetings(zip(gathered, units, strict=True))
-            device = self._device(clock)
-            self._segments[key] = _segments(kernels, self._meetings.axes, device)
+            kernels = self._with_waits(self._blocks.work(stage, chunk, kind).units)
+            self._segments[key] = _segments(kernels, self._points.axes, self._device(clock))
         return self._segments[key]
 
     def _device(self, clock: float) -> Accelerator:
@@ -79,32 +148,31 @@ class KernelSegments:
             self._devices[clock] = clocked(self._job.device, clock)
         return self._devices[clock]
 
-
-def _with_meetings(units: Iterable[tuple[bool, Iterable[Kernel]]]) -> Iterator[Kernel | None]:
-    """Yield the kernels of units, and None before those where replicas meet."""
-    for meets, kernels in units:
-        if meets:
-            yield None
-        yield from kernels
+    def _with_waits(self, units: Iterable[UnitWork]) -> Iterator[Kernel | None]:
+        """Yield the kernels of units, and None before those where replicas wait."""
+        for unit in units:
+            if self._points.at_gather(unit.fetch):
+                yield None
+            yield from unit.kernels
 
 
 def _segments(
     kernels: Iterable[Kernel | None], axes: frozenset[Axis], device: Accelerator
 ) -> Segments:
-    """Return the segments of kernels, of which None marks a meeting.
+    """Return the segments of kernels, of which None marks a point where replicas wait.
 
     Parameters
     ----------
-    axes : of the collectives at which replicas meet
+    axes : of the collectives at which replicas wait
     """
-    seconds, attention, meetings = [0.0], [0.0], [0]
+    seconds, attention, waits = [0.0], [0.0], [0]
     for kernel in kernels:
         collective = kernel.moved if isinstance(kernel, Overlapped) else kernel
         axis = collective.axis if isinstance(collective, Collective) else None
-        meets = kernel is None or axis in axes
-        if meets:
-            meetings.append(len(seconds))
-        if meets or axis in OF_CELL:
+        waiting = kernel is None or axis in axes
+        if waiting:
+            waits.append(len(seconds))
+        if waiting or axis in OF_CELL:
             seconds.append(0.0)
             attention.append(0.0)
         if kernel is None:
@@ -113,7 +181,7 @@ def _segments(
         taken = chain_seconds(own, device, _no_time)
         seconds[-1] += taken.compute
         attention[-1] += taken.attention
-    return Segments(np.array(seconds), np.array(attention), np.array(meetings))
+    return Segments(np.array(seconds), np.array(attention), np.array(waits))
 
 
 def _no_time(_: Collective) -> float:

@@ -11,21 +11,29 @@ more than a bound, the closed form is kept.  Otherwise the block is replayed uni
 collectives on such links in the network.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats
-from clustersim.program.blocks.blocks import Blocks, Call
-from clustersim.program.blocks.units import OnStage, Shared
-from clustersim.program.collectives.axes import OF_CELL
+from clustersim.program.blocks.blocks import Blocks
+from clustersim.program.blocks.units import OnStage, Shared, SharedCollectives
+from clustersim.program.collectives.axes import OF_CELL, Call
 from clustersim.program.job import Job
-from clustersim.program.links.tables import Name, Transfers
-from clustersim.program.links.usage import shortest_blocks
-from clustersim.traffic import LinkRows, Traffic, TrafficRows, added, largest_of, link_rows
-from clustersim.workload.kernels import Axis, Collective
+from clustersim.program.links.inner import InnerTraffic
+from clustersim.traffic import (
+    LinkRows,
+    Name,
+    Traffic,
+    TrafficRows,
+    Transfers,
+    added,
+    largest_of,
+    link_rows,
+)
+from clustersim.workload.kernels import Axis
 
 ROUNDING = 1e-9
 """Share of a link by which demands that fit exactly may exceed it."""
@@ -54,13 +62,13 @@ class Contention:
 
     Attributes
     ----------
-    inner, moves : by stage, the axes of the collectives that share links
+    inner, moves : by stage, those between kernels, and those that move weights and gradients
     always : whether they do in every step, rather than only during the reduction of gradients
     bound : maximum by which sharing can lengthen a forward and backward, share of its time
     """
 
-    inner: dict[int, frozenset[Axis]]
-    moves: dict[int, frozenset[Axis]]
+    inner: dict[int, list[Call]]
+    moves: dict[int, list[Call]]
     always: bool
     bound: float
 
@@ -73,7 +81,7 @@ NO_CONTENTION = Contention({}, {}, always=False, bound=0.0)
 
 
 def contention_of(
-    job: Job, blocks: Blocks, sends: Transfers, joint: Transfers, bound: float
+    blocks: Blocks, inner: InnerTraffic, sends: Transfers, joint: Transfers, bound: float
 ) -> Contention:
     """Return the collectives of blocks that other traffic can slow down.
 
@@ -83,15 +91,14 @@ def contention_of(
     joint : collectives of all replicas
     bound : maximum by which sharing may lengthen a forward and backward, share of its time
     """
-    table = UseTable(job, blocks, joint)
+    table = UseTable(blocks.job, inner, joint)
     demand, seconds = table.totals(sends)
     contended = demand > 1 + ROUNDING
-    inner: dict[int, frozenset[Axis]] = {}
-    moves: dict[int, frozenset[Axis]] = {}
+    between, moves = dict[int, list[Call]](), dict[int, list[Call]]()
     always, worst = False, 0.0
-    for stage in range(job.plan.pipeline):
+    for stage, calls in enumerate(inner.calls):
         delays = table.delays(stage, contended, seconds)
-        shares = delays.largest(delays.values) / shortest_blocks(job, blocks, stage)
+        shares = delays.largest(delays.values) / blocks.shortest(stage)
         worst = max(worst, float(shares.max()))
         slowed = shares > bound
         if not slowed.any():
@@ -99,16 +106,16 @@ def contention_of(
         gradients = table.gradients(stage).seconds.totals(len(seconds))[delays.links]
         longer = delays.values > gradients * (1 + ROUNDING)
         always = always or bool((longer & slowed[delays.row]).any())
-        for calls, axes in zip(blocks.calls(stage), (inner, moves), strict=True):
-            axes[stage] = table.axes(stage, calls, contended, slowed)
-    return Contention(inner, moves, always, worst)
+        between[stage] = table.sharing(stage, calls.inner, contended, slowed)
+        moves[stage] = table.sharing(stage, calls.moves, contended, slowed)
+    return Contention(between, moves, always, worst)
 
 
 class UseTable:
     """The use of links by the collectives of each stage, of all replicas or of each."""
 
-    def __init__(self, job: Job, blocks: Blocks, joint: Transfers) -> None:
-        self._job, self._blocks, self._joint = job, blocks, joint
+    def __init__(self, job: Job, inner: InnerTraffic, joint: Transfers) -> None:
+        self._job, self._inner, self._joint = job, inner, joint
         self._computed: dict[tuple[str, int], Uses] = {}
 
     def totals(self, sends: Transfers) -> tuple[Floats, Floats]:
@@ -165,31 +172,30 @@ class UseTable:
         names = [name for name in self._joint if name[:2] == ("gradients", stage)]
         return self._of([(self._joint[name], times) for name in names if overlapped], 1)
 
-    def axes(
-        self, stage: int, calls: Iterable[Call], links: Booleans, replicas: Booleans
-    ) -> frozenset[Axis]:
-        """Return the axes of those collectives of some replicas that cross some links."""
+    def sharing(
+        self, stage: int, calls: Collection[Call], links: Booleans, replicas: Booleans
+    ) -> list[Call]:
+        """Return the collectives of an axis of which one of some replicas crosses some links."""
         crossing: set[Axis] = set()
         for call in calls:
-            crossed = self._blocks.traffic_of(stage, call).crossings
+            crossed = self._inner.of(stage, call).crossings
             of_cell = call.axis in OF_CELL
             if (links[crossed.links] & (replicas[crossed.row] if of_cell else True)).any():
                 crossing.add(call.axis)
-        return frozenset(crossing)
+        return [call for call in calls if call.axis in crossing]
 
     def _of_calls(self, role: str, stage: int) -> Uses:
         key = role, stage
         if key not in self._computed:
-            inner, moves = self._blocks.calls(stage)
+            of_stage = self._inner.calls[stage]
             calls = {
                 call: times
-                for call, times in (moves if role == "moves" else inner).items()
+                for call, times in (of_stage.moves if role == "moves" else of_stage.inner).items()
                 if role == "moves" or (call.axis in OF_CELL) == (role == "cell")
             }
             chunks = self._job.plan.chunks
             collectives = [
-                (self._blocks.traffic_of(stage, call), times / chunks)
-                for call, times in calls.items()
+                (self._inner.of(stage, call), times / chunks) for call, times in calls.items()
             ]
             self._computed[key] = self._of(
                 collectives, self._job.plan.data if role == "cell" else 1
@@ -210,27 +216,6 @@ class UseTable:
 
 # --- traffic --------------------------------------------------------------------------------------
 
-
-def shared_name(stage: int, axis: Axis, operation: str, nbytes: float) -> Name:
-    """Return the name of a collective inside blocks of a stage."""
-    return ("shared", stage, axis, operation, nbytes)
-
-
-def shared_traffic(
-    job: Job, blocks: Blocks, contention: Contention
-) -> tuple[dict[Name, TrafficRows], dict[Name, TrafficRows]]:
-    """Return the collectives that share links: of each replica, and of all replicas together."""
-    of_replicas: dict[Name, TrafficRows] = {}
-    of_stages: dict[Name, TrafficRows] = {}
-    for stage in range(job.plan.pipeline):
-        axes = (by_stage.get(stage, ()) for by_stage in (contention.inner, contention.moves))
-        for sharing, calls in zip(axes, blocks.calls(stage), strict=True):
-            for call in (call for call in calls if call.axis in sharing):
-                found = of_replicas if call.axis in OF_CELL else of_stages
-                found[shared_name(stage, *call)] = blocks.traffic_of(stage, call)
-    return of_replicas, of_stages
-
-
 MOST_IN_PAIRS = 0.1
 """Bound of the delay up to which two concurrent steps keep their closed form, share of their time.
 
@@ -239,43 +224,39 @@ the steps then run one after another, which is an upper bound of their time.
 """
 
 
-class SharedCollectives:
-    """The collectives of a stage of a replica class that share links.
+def shared_name(stage: int, call: Call) -> Name:
+    """Return the name of a collective inside blocks of a stage."""
+    return ("shared", stage, *call)
 
-    Attributes
-    ----------
-    always : as in `Contention`
-    serial : whether concurrent steps run one after another
-    """
 
-    def __init__(
-        self,
-        contention: Contention,
-        stage: int,
-        of_class: Mapping[Name, Traffic],
-        of_stages: Mapping[Name, Traffic],
-    ) -> None:
-        self._stage, self._of_class, self._of_stages = stage, of_class, of_stages
-        self._inner = contention.inner.get(stage, frozenset())
-        self._moves = contention.moves.get(stage, frozenset())
-        self.always = contention.always
-        self.serial = contention.bound > MOST_IN_PAIRS
+def shared_traffic(
+    inner: InnerTraffic, contention: Contention
+) -> tuple[dict[Name, TrafficRows], dict[Name, TrafficRows]]:
+    """Return the collectives that share links: of each replica, and of all replicas together."""
+    of_replicas: dict[Name, TrafficRows] = {}
+    of_stages: dict[Name, TrafficRows] = {}
+    for stage in range(len(inner.calls)):
+        for call in (*contention.inner.get(stage, ()), *contention.moves.get(stage, ())):
+            transfers = of_replicas if call.axis in OF_CELL else of_stages
+            transfers[shared_name(stage, call)] = inner.of(stage, call)
+    return of_replicas, of_stages
 
-    def __bool__(self) -> bool:
-        """Whether any collective of the stage shares links."""
-        return bool(self._inner or self._moves)
 
-    def inner(self, collective: Collective) -> Shared | None:
-        """Return a collective between kernels as traffic; None where its closed form is kept."""
-        return self._traffic(collective) if collective.axis in self._inner else None
+def shared_collectives(
+    contention: Contention,
+    stage: int,
+    of_class: Mapping[Name, Traffic],
+    of_stages: Mapping[Name, Traffic],
+) -> SharedCollectives:
+    """Return the collectives of a stage that share links, as traffic of a replica class."""
 
-    def move(self, collective: Collective) -> Shared | None:
-        """Return a gather or reduction as traffic; None where its closed form is kept."""
-        return self._traffic(collective) if collective.axis in self._moves else None
+    def traffic(call: Call) -> Shared:
+        name = shared_name(stage, call)
+        return OnStage(of_stages[name]) if name in of_stages else of_class[name]
 
-    def _traffic(self, collective: Collective) -> Shared | None:
-        axis, operation, nbytes = collective.axis, collective.operation, collective.nbytes
-        name = shared_name(self._stage, axis, operation, nbytes)
-        if name in self._of_stages:
-            return OnStage(self._of_stages[name])
-        return self._of_class.get(name)
+    return SharedCollectives(
+        {call: traffic(call) for call in contention.inner.get(stage, ())},
+        {call: traffic(call) for call in contention.moves.get(stage, ())},
+        contention.always,
+        contention.bound > MOST_IN_PAIRS,
+    )

@@ -3,19 +3,14 @@
 stage 0 to 1: replica 0, replica 1, ... | stage 1 to 2: replica 0, replica 1, ... | ...
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers
-from clustersim.traffic import LinkRows, Traffic, TrafficRows, stacked
-
-Name = tuple[Hashable, ...]
-"""Name of a transfer, the same for every replica: ``("send", "F", 3, 4)``."""
-
-Transfers = Mapping[Name, TrafficRows]
+from clustersim.traffic import LinkRows, Name, Traffic, TrafficRows, Transfers, stacked
 
 MOST_ENTRIES: Final = 1 << 14
 """Links of all rows after which a table is full, which bounds the memory of operations on it.

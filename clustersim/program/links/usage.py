@@ -6,7 +6,7 @@ joint             flows of all replicas together, by name; replica -1
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
 from itertools import product
 
@@ -15,14 +15,14 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks.blocks import Blocks
-from clustersim.program.job import Job
 from clustersim.program.links.in_use import LinksInUse
-from clustersim.program.links.tables import Name, TrafficTable, Transfers, tables_of
+from clustersim.program.links.inner import InnerTraffic
+from clustersim.program.links.tables import TrafficTable, tables_of
 from clustersim.program.movement.transfers import send_name
 from clustersim.program.program import Crossing, Limit
 from clustersim.program.schedules.steps import WHOLE
 from clustersim.timeline import FORWARD
-from clustersim.traffic import LinkRows
+from clustersim.traffic import LinkRows, Name, Transfers
 
 JOINT = -1
 """Number of the replica that represents all replicas together."""
@@ -37,26 +37,12 @@ class LinkUsage:
     joint : traffic of all replicas together, by name
     """
 
-    def __init__(self, job: Job, blocks: Blocks, sends: Transfers, joint: Transfers) -> None:
-        self._job, self._blocks = job, blocks
+    def __init__(
+        self, blocks: Blocks, inner: InnerTraffic, sends: Transfers, joint: Transfers
+    ) -> None:
+        self._job, self._blocks, self._inner = blocks.job, blocks, inner
         self._sends, self._joint = tables_of(sends), tables_of(joint)
-        self._links = job.cluster.links
-        self._shortest: dict[tuple[int, bytes], Floats] = {}
-
-    def _loads(self) -> Iterator[tuple[range, LinkRows, LinkRows]]:
-        """Yield by run of stages the bytes of collectives for one microbatch [B].
-
-        First those of each cell, then those of all replicas of each stage.
-        """
-        return zip(self._blocks.runs, self._of_cells, self._of_stages, strict=True)
-
-    @cached_property
-    def _of_cells(self) -> list[LinkRows]:
-        return [self._blocks.carried(run) for run in self._blocks.runs]
-
-    @cached_property
-    def _of_stages(self) -> list[LinkRows]:
-        return [self._blocks.carried_by_stage(run) for run in self._blocks.runs]
+        self._links = blocks.job.cluster.links
 
     # --- fusion ----------------------------------------------------------------------------------
 
@@ -67,12 +53,12 @@ class LinkUsage:
         tensor group occurs at most once, and so do the collectives of other tensor groups. Each
         delays the group by no more than the time of its own bytes.
         """
-        if not self._blocks.axes:
+        if not self._inner.axes:
             return 0.0
         totals = self._bytes_of_microbatch()
         worst = 0.0
-        for run, of_cells, of_stages in self._loads():
-            seconds = [self._shortest_blocks(stage) for stage in run]
+        for run, of_cells, of_stages in self._inner.loads:
+            seconds = [self._blocks.shortest(stage) for stage in run]
             of_cell = self._delays(totals, of_cells).reshape(len(run), -1)
             delays = np.maximum(self._delays(totals, of_stages)[:, None], of_cell)
             worst = max(worst, float((delays / np.stack(seconds)).max()))
@@ -80,16 +66,15 @@ class LinkUsage:
 
     def _bytes_of_microbatch(self) -> Floats:
         """Return the bytes on each link while a stage runs one microbatch of a chunk [B]."""
-        plan, blocks = self._job.plan, (*self._of_cells, *self._of_stages)
-        totals = np.zeros(len(self._links))  # the loads of blocks have numbered their links
+        plan = self._job.plan
+        totals = np.zeros(len(self._links))
         for table in self._sends:
             _add(totals, table, dict.fromkeys(table.names, 1.0))
         if self._job.overlapped_reduction:
             for table in self._joint:
                 reduced = [name for name in table.names if name[0] == "gradients"]
                 _add(totals, table, dict.fromkeys(reduced, 1.0 / plan.microbatches))
-        for carried in blocks:
-            carried.add_to(totals, 1.0 / plan.chunks)
+        self._inner.add_to(totals, 1.0 / plan.chunks)
         return totals
 
     def _delays(self, totals: Floats, own: LinkRows) -> Floats:
@@ -127,15 +112,13 @@ class LinkUsage:
     def _totals(self) -> Floats:
         """The bytes of the step on each link [B]."""
         plan = self._job.plan
-        blocks = (*self._of_cells, *self._of_stages) if self._blocks.axes else ()
         totals = np.zeros(len(self._links))
         for table in self._joint:
             _add(totals, table, dict.fromkeys(table.names, 1.0))
         times = _sends_of_step(plan)
         for table in self._sends:
             _add(totals, table, times)
-        for carried in blocks:
-            carried.add_to(totals, plan.microbatches / plan.wired.copies)
+        self._inner.add_to(totals, plan.microbatches / plan.wired.copies)
         return totals
 
     def limits(self) -> dict[str, Limit]:
@@ -144,9 +127,9 @@ class LinkUsage:
         Of several transfers of a kind, the longest decides.
         """
         loads: dict[str, LinkRows] = {}
-        for axis in self._blocks.axes:
-            stages = (range(run.start, run.start + 1) for run in self._blocks.runs)
-            rows = (self._blocks.carried_along(axis, stage).take([0]) for stage in stages)
+        for axis in self._inner.axes:
+            stages = (range(run.start, run.start + 1) for run in self._inner.runs)
+            rows = (self._inner.along(axis, stage).take([0]) for stage in stages)
             loads[axis] = next(row for row in rows if len(row.links))
         for kind, prefix, transfers in (
             ("pipeline", "send", self._sends),
@@ -178,7 +161,7 @@ class LinkUsage:
         chosen[[*crossings]] = True
         inside = (
             (run, *each)
-            for run, of_cells, of_stages in self._loads()
+            for run, of_cells, of_stages in self._inner.loads
             for each in ((of_cells, 0, self._job.plan.data), (of_stages, JOINT, 1))
         )
         for run, load, first, rows in inside:
@@ -192,14 +175,6 @@ class LinkUsage:
                 for title, row, link, weight in table.only(chosen).entries():
                     crossings[link].moved[title, first + row] = weight
         return {self._links.names[link]: crossing for link, crossing in crossings.items()}
-
-    def _shortest_blocks(self, stage: int) -> Floats:
-        """Return the same as `shortest_blocks`, once for all stages that are alike."""
-        patterns = self._blocks.communicators.pattern_numbers[stage]
-        key = self._job.layers.alike[stage], patterns.tobytes()
-        if key not in self._shortest:
-            self._shortest[key] = shortest_blocks(self._job, self._blocks, stage)
-        return self._shortest[key]
 
 
 def _add(totals: Floats, table: TrafficTable, times: Mapping[Name, float]) -> None:
@@ -218,21 +193,6 @@ def _longest(tables: Iterable[TrafficTable], kind: str) -> LinkRows | None:
             if name[0] == kind and (longest is None or taken > longest[0]):
                 longest = taken, table, place * table.rows
     return None if longest is None else longest[1].crossings.take([longest[2]])
-
-
-def shortest_blocks(job: Job, blocks: Blocks, stage: int) -> Floats:
-    """Return for each replica the shortest time of a forward and backward of a chunk [s]."""
-    numbers, first, inverse = np.unique(
-        blocks.communicators.pattern_numbers[stage], return_index=True, return_inverse=True
-    )
-    seconds = np.empty(len(numbers))
-    for place, replica in enumerate(first.tolist()):
-        pattern = blocks.pattern(stage, replica)
-        seconds[place] = min(
-            sum(blocks.block(stage, chunk, kind, pattern)[0].total for kind in WHOLE)
-            for chunk in range(job.plan.chunks)
-        )
-    return seconds[inverse]
 
 
 def _sends_of_step(plan: Plan) -> Counter[Name]:

@@ -40,9 +40,9 @@ def host_fetch(job: Job, stacked: StackedLayer, kind: str) -> list[HostCopy]:
     return copies
 
 
-def ends_fetch(job: Job, stage: int, chunk: int, kind: str) -> list[list[HostCopy]]:
+def ends_fetch(job: Job, stage: int, chunk: int) -> list[list[HostCopy]]:
     """Return the copies from the host before and after the layers, which stay until the end."""
-    if kind == BACKWARD or not job.offload.parameters:
+    if not job.offload.parameters:
         return [[], []]
     weights = job.weights
     ends = weights.outside_layers(stage, chunk)
@@ -50,24 +50,19 @@ def ends_fetch(job: Job, stage: int, chunk: int, kind: str) -> list[list[HostCop
     return [[HostCopy("weights", share, "from-host")] if share else [] for share in shares]
 
 
-def host_push(job: Job, stacked: StackedLayer, kind: str, *, reduced: bool) -> list[HostCopy]:
-    """Return the copies to the host after a layer.
-
-    Parameters
-    ----------
-    reduced : whether the layer's gradients are reduced as soon as they are computed
-    """
+def host_push(job: Job, stacked: StackedLayer, kind: str) -> list[HostCopy]:
+    """Return the copies to the host after a layer."""
     if kind == FORWARD:
         if not job.offload.activations:
             return []
         return [HostCopy("activations", job.layers.kept(stacked), "to-host")]
-    if not (job.offload.host_optimiser and reduced):
+    if not (job.offload.host_optimiser and _reduced(job)):
         return []
     share = _share(job, job.weights.trained_of(stacked.layer))
     return [HostCopy("gradients", _gradient_bytes(job) * share, "to-host")]
 
 
-def host_tail(job: Job, stage: int, *, reduced: bool) -> float:
+def host_tail(job: Job, stage: int) -> float:
     """Return the time of the optimiser on the host, with its copies [s].
 
     Gradients that were not sent layer by layer are copied first; new weights are copied to the
@@ -75,11 +70,16 @@ def host_tail(job: Job, stage: int, *, reduced: bool) -> float:
     """
     link, owned = HostLink(job), _share(job, job.weights.trained(stage))
     seconds = host_optimiser_seconds(job.cluster, job.software.optimiser.host_updated * owned)
-    if not reduced:
+    if not _reduced(job):
         seconds += link.seconds(HostCopy("gradients", _gradient_bytes(job) * owned, "to-host"))
     if not job.offload.parameters:
         seconds += link.seconds(HostCopy("weights", job.shard.width * owned, "from-host"))
     return seconds
+
+
+def _reduced(job: Job) -> bool:
+    """Return whether the gradients of a layer are reduced as soon as they are computed."""
+    return job.reduces_in_blocks or job.plan.copies == 1
 
 
 def _share(job: Job, parameters: Parameters) -> float:

@@ -9,19 +9,31 @@ Rajbhandari et al. 2020, arXiv:1910.02054; Zhao et al. 2023, arXiv:2304.11277.  
 experts are sharded over ranks of the data axis; those of experts over the ranks that hold the same
 experts.  In hybrid sharding, groups of `shard` ranks hold a copy each, and gradients are summed
 over the copies once they are reduced within them.
+
+Where the factors of adapters are units of their own, a limit of two units in flight delays gathers:
+
+    forward of a layer    ... | up | A | B |   activation | down | A |   B |    next layer
+                                           ^ its copy from the host    ^ its gather
+
+PyTorch's FSDP keeps two units in flight: the host waits for the release of an earlier unit before
+it gathers another one (``_limiter_utils.py``, ``_FreeEventQueue``).  With layers alone a layer is
+gathered while the previous one is computed.  Factors of adapters that are wrapped as units count as
+much as layers, so that a layer is gathered when the last factors of the previous one are done.  Its
+copy from the host precedes the wait (``_runtime_utils.py``, ``_unshard``), but the host has waited
+for the factor before.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from clustersim.cost.matrix_products import stream_seconds
 from clustersim.program.framework import Sharding
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
-from clustersim.program.movement.limiter import factors, limited
 from clustersim.timeline import BACKWARD, FORWARD
-from clustersim.workload.kernels import Axis, Collective
+from clustersim.workload.kernels import Axis, Collective, Gemm, Kernel, flat
 from clustersim.workload.model import Layer
+from clustersim.workload.ops import forward
 from clustersim.workload.parameters import Parameters
 
 
@@ -53,66 +65,49 @@ def replicated(job: Job, parameters: Parameters) -> list[Replicated]:
     return [group for group in groups if group.amount and group.sharers * group.copies > 1]
 
 
-def gathers_in_blocks(job: Job, kind: str) -> bool:
-    """Return whether blocks gather the weights of their layers.
-
-    Weights that are kept from forward to backward are gathered in the forward only; those that a
-    pipeline keeps until the last backward of a step, once at the end.
-    """
-    sharding = job.software.sharding
-    if job.plan.zero < 3 or sharding is None:
-        return False
-    if job.plan.pipeline > 1 and not job.plan.reshard and sharding.kept_in_pipeline:
-        return False
-    return kind == FORWARD or job.plan.reshard
-
-
-def reduces_in_blocks(job: Job) -> bool:
-    """Return whether blocks reduce the gradients of their layers, each when it is computed."""
-    sharding = job.software.sharding
-    if job.plan.zero < 2 or sharding is None:
-        return False
-    return sharding.each_microbatch or job.plan.microbatches == 1
-
-
 def layer_fetch(job: Job, stacked: StackedLayer, kind: str) -> list[Collective]:
     """Return the gathers that a layer waits for."""
     sharding = job.software.sharding
-    if sharding is None or not gathers_in_blocks(job, kind):
+    if sharding is None or kind not in job.gathering_kinds:
         return []
     twice = sharding.recompute_gathers and kind == BACKWARD and stacked.recomputed
     gathered = job.weights.gathered_of(stacked.layer)
-    if limited(job):
-        gathered = gathered.plus(_of_factors(job, stacked.layer).scaled(-1))
+    if job.adapter_units:
+        gathered = gathered.plus(_bytes_of_factors(job, stacked.layer).scaled(-1))
     gathers = [*_gathers(job, gathered, sharding.calls)]
     return gathers * (2 if twice else 1)
 
 
-def factors_gathered(job: Job, stacked: StackedLayer, kind: str) -> list[Collective]:
+def layer_push(job: Job, stacked: StackedLayer, kind: str) -> list[Collective]:
+    """Return the collectives that no unit waits for: gathers of factors, and reductions."""
+    return [*_factors_gathered(job, stacked, kind), *_layer_reductions(job, stacked.layer, kind)]
+
+
+def _factors_gathered(job: Job, stacked: StackedLayer, kind: str) -> list[Collective]:
     """Return the gathers of the factors of adapters that are units of their own.
 
     Each is gathered while the product before its own is computed, so that no layer waits for them:
     forward, in the recomputation and backward.
     """
-    if not limited(job) or not gathers_in_blocks(job, kind):
+    if not job.adapter_units or kind not in job.gathering_kinds:
         return []
     times = 2 if kind == BACKWARD and stacked.recomputed else 1
-    gathered = _of_factors(job, stacked.layer)
-    return [*_gathers(job, gathered, factors(job, stacked.layer))] * times
+    gathered = _bytes_of_factors(job, stacked.layer)
+    return [*_gathers(job, gathered, _factors(job, stacked.layer))] * times
 
 
-def _of_factors(job: Job, layer: Layer) -> Parameters:
+def _bytes_of_factors(job: Job, layer: Layer) -> Parameters:
     """Return the bytes in which the adapters of a layer are gathered [B]."""
     return job.weights.trained_of(layer).scaled(job.weights.gathered_bytes)
 
 
-def layer_push(job: Job, layer: Layer, kind: str) -> list[Collective]:
+def _layer_reductions(job: Job, layer: Layer, kind: str) -> list[Collective]:
     """Return the reductions that follow a layer."""
     sharding = job.software.sharding
-    if sharding is None or kind != BACKWARD or not reduces_in_blocks(job):
+    if sharding is None or kind != BACKWARD or not job.reduces_in_blocks:
         return []
     weights = job.weights.trained_of(layer)
-    calls = factors(job, layer) if limited(job) else sharding.calls
+    calls = _factors(job, layer) if job.adapter_units else sharding.calls
     reductions = [*_reductions(job, sharding, weights, calls)]
     if sharding.small:
         norms = Parameters(whole=weights.whole)
@@ -128,12 +123,12 @@ def ends_moves(job: Job, stage: int, chunk: int, kind: str) -> list[list[Collect
     """
     before, after = job.weights.outside_layers(stage, chunk)
     if kind == FORWARD:
-        if not gathers_in_blocks(job, FORWARD):
+        if FORWARD not in job.gathering_kinds:
             return [[], []]
         width = job.weights.gathered_bytes
         return [[*_gathers(job, end.scaled(width), 1)] for end in (before, after)]
     sharding = job.software.sharding
-    if sharding is None or not reduces_in_blocks(job):
+    if sharding is None or not job.reduces_in_blocks:
         return [[], []]
     before, after = job.weights.trained_outside(stage, chunk)
     return [[*_reductions(job, sharding, end, 1)] for end in (after, before)]
@@ -161,8 +156,8 @@ def local_seconds(job: Job, collectives: Iterable[Collective]) -> float:
 def _gathers(job: Job, nbytes: Parameters, calls: int) -> Iterator[Collective]:
     for group in replicated(job, nbytes):
         if group.sharers > 1:
-            one = Collective("weights", "all-gather", group.amount / calls, group.axis)
-            yield from [one] * calls
+            gather = Collective("weights", "all-gather", group.amount / calls, group.axis)
+            yield from [gather] * calls
 
 
 def _reductions(
@@ -175,3 +170,52 @@ def _reductions(
         if group.copies > 1:
             summed = nbytes / group.sharers
             yield from [Collective("gradients", "all-reduce", summed, "copies")] * calls
+
+
+# --- factors of adapters as units -----------------------------------------------------------------
+
+
+class Tails(NamedTuple):
+    """The kernels of a layer that follow the request of the next one.
+
+    Attributes
+    ----------
+    gather, copy : after that of its gather, and of its copy from the host
+    """
+
+    gather: Sequence[Kernel]
+    copy: Sequence[Kernel]
+
+
+def _factors(job: Job, layer: Layer) -> int:
+    """Return the factors of the adapters of a layer."""
+    return len(_last_uses([*flat(forward(job.layers.ops(layer)))]))
+
+
+def tails(kernels: Iterable[Kernel], kind: str) -> Tails:
+    """Return what follows the requests of the next layer: all where there are few adapters.
+
+    In the forward the host requests the next layer after this one, and waits for the last factor
+    but one.  In the backward it requests it with the last factor, whose predecessor in the forward
+    is that layer (``_exec_order_utils.py``, ``get_handle_to_backward_prefetch``), and waits for the
+    last but two.
+
+    Parameters
+    ----------
+    kernels : of the layer, with recomputed ones first
+    """
+    chain = [*kernels]
+    used = _last_uses(chain)
+    waits = 2 if kind == FORWARD else 3
+
+    def after(place: int) -> Sequence[Kernel]:
+        return chain[used[-place] + 1 :] if place <= len(used) else chain
+
+    return Tails(after(waits), after(waits + 1))
+
+
+def _last_uses(kernels: Sequence[Kernel]) -> list[int]:
+    """Return the places of the last uses of factors in a chain of kernels."""
+    return [
+        place for place, kernel in enumerate(kernels) if isinstance(kernel, Gemm) and kernel.factor
+    ]

@@ -10,19 +10,14 @@ from clustersim.arrays import Floats, adjacent, numbered
 from clustersim.cost.closed_form import message_cost
 from clustersim.plan.wiring import Wiring
 from clustersim.program.collectives.algorithms import scalar_reduction
-from clustersim.program.collectives.axes import Communicators
+from clustersim.program.collectives.axes import Call, Communicators
 from clustersim.program.job import Job
-from clustersim.program.links.tables import Name
-from clustersim.program.movement.sharding import gathers_in_blocks, reduces_in_blocks, replicated
+from clustersim.program.movement.sharding import replicated
 from clustersim.program.schedules.steps import WHOLE
 from clustersim.timeline import BACKWARD, FORWARD
-from clustersim.traffic import LinkRows, TrafficRows, link_rows
+from clustersim.traffic import LinkRows, Name, TrafficRows, link_rows
 from clustersim.workload.kernels import Axis
 from clustersim.workload.parameters import Parameters
-
-Call = tuple[Axis, str, float]
-"""Axis, operation, and bytes of the buffer [B]."""
-
 
 MOST_MESSAGES: Final = 1 << 15
 """Messages whose routes are computed at once, which bounds memory."""
@@ -167,27 +162,27 @@ def reductions(job: Job, trained: Parameters) -> Iterator[Call]:
     ----------
     trained : parameters of the stage
     """
-    if reduces_in_blocks(job):
+    if job.reduces_in_blocks:
         return
     gradients = job.software.gradients
     for group in replicated(job, trained):
         nbytes = group.amount * gradients.reduced
         if group.sharers > 1:
             operation = gradients.collective if job.plan.zero else "all-reduce"
-            yield group.axis, operation, nbytes
+            yield Call(group.axis, operation, nbytes)
         if group.copies > 1:
-            yield "copies", "all-reduce", nbytes / group.sharers
+            yield Call("copies", "all-reduce", nbytes / group.sharers)
 
 
 def gathers(job: Job, trained: Parameters) -> Iterator[Call]:
     """Yield the gathers of new weights of a stage, where their optimiser states are sharded."""
-    if not job.plan.zero or gathers_in_blocks(job, FORWARD):
+    if not job.plan.zero or FORWARD in job.gathering_kinds:
         return
     gathered = job.software.gradients.gathered
     width = job.shard.width if gathered is None else gathered
     for group in replicated(job, trained):
         if group.sharers > 1:
-            yield group.axis, "all-gather", group.amount * width
+            yield Call(group.axis, "all-gather", group.amount * width)
 
 
 def _over(

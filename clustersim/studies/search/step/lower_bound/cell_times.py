@@ -15,8 +15,8 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.cost.compute import Seconds
 from clustersim.memory.peak import kept_output, running_layer
-from clustersim.program.blocks.kernels import backward_kernels
 from clustersim.program.blocks.layer_times import LayerTimes
+from clustersim.program.blocks.work import backward_kernels
 from clustersim.program.collectives.axes import Pattern
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer

@@ -16,9 +16,10 @@ from clustersim.arrays import Floats, Integers
 from clustersim.cost.closed_form import Cost
 from clustersim.cost.compute import pass_seconds
 from clustersim.memory.states import memory_recipe
-from clustersim.program.compile import MOST_BUCKETS
+from clustersim.program.collectives.axes import Call
 from clustersim.program.job import Job
-from clustersim.program.movement.transfers import Call, gathers, reductions
+from clustersim.program.movement.transfers import gathers, reductions
+from clustersim.program.tail import MOST_BUCKETS
 from clustersim.program.weights import on_rank
 from clustersim.studies.search.step.lower_bound.division import StageKinds
 from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives

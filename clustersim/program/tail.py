@@ -1,4 +1,6 @@
-"""The gather of a stage's new weights after the optimiser, as far as later work does not hide it.
+"""Tails: the operations of a stage after its last step.
+
+    gradients are reduced | optimiser | new weights are gathered, as far as no later work hides it
 
     network   | gather 0 | gather 1 | gather 2 |
     forward              | chunk 0 ... | chunk 1 ... | chunk 2 ...      only gather 0 is exposed
@@ -15,20 +17,78 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
+from clustersim.cost.compute import pass_seconds
 from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.collectives.axes import Pattern
+from clustersim.program.fold import Folded
 from clustersim.program.job import Job
+from clustersim.program.movement.offload import host_tail
 from clustersim.program.program import Tail
-from clustersim.program.schedules.steps import WHOLE
+from clustersim.program.schedules.steps import WHOLE, completing
 from clustersim.timeline import FORWARD
-from clustersim.traffic import Traffic
+from clustersim.traffic import Name, Traffic
+
+MOST_BUCKETS = 16
+"""Maximum number of pieces in which an overlapped gradient reduction is replayed."""
 
 TENSORS_OF_ENDS = 3
 """Tensors of embedding, final norm and logits."""
 
 
+def tails_of(job: Job, folded: Folded) -> list[Tail]:
+    """Return for each stage the operations after its last step."""
+    last = job.plan.pipeline - 1
+    of_stages: dict[Name, list[Traffic]] = {}
+    for (kind, *place), traffic in folded.joint.items():
+        of_stages.setdefault((kind, *place[:1]), []).append(traffic)
+    return [
+        Tail(
+            gradients=_pieces(job, stage, tuple(of_stages.get(("gradients", stage), ()))),
+            overlapped=job.overlapped_reduction,
+            embedding=folded.joint.get(("embedding",)) if stage in (0, last) else None,
+            optimiser=_optimiser_seconds(job, stage),
+            parameters=tuple(of_stages.get(("parameters", stage), ())),
+            mirrored=folded.joint.get(("mirrored", min(stage, last - stage))),
+        )
+        for stage in range(last + 1)
+    ]
+
+
+def _pieces(
+    job: Job, stage: int, reductions: tuple[Traffic, ...]
+) -> tuple[tuple[Traffic, ...], ...]:
+    """Return the reductions of a stage: whole, or in pieces for each chunk that completes.
+
+    Pieces of a chunk become ready in turn, and carry its share of the stage's parameters.
+    """
+    if not job.overlapped_reduction or not reductions:
+        return (reductions,) if reductions else ()
+    order, plan = job.order, job.plan
+    number = max(1, min(MOST_BUCKETS, job.model.layers) // plan.chunks)
+    groups = []
+    for at in completing(order, stage):
+        chunk = order.codes[order.of[stage][at]].chunk
+        share = job.weights.chunk_share(stage, chunk) / number
+        groups.append(tuple(r._replace(nbytes=r.nbytes * share) for r in reductions) * number)
+    return tuple(groups)
+
+
+def _optimiser_seconds(job: Job, stage: int) -> float:
+    """Return the time of the optimiser step of a stage [s]."""
+    if job.offload.host_optimiser:
+        return host_tail(job, stage)
+    passes, weights = job.software.optimiser, job.weights
+    trained = weights.trained(stage)
+    moved = passes.held * weights.on_rank(trained)
+    moved += passes.updated * weights.on_rank(trained, sharded=job.plan.zero >= 1)
+    return pass_seconds(moved, job.cluster.accelerator) + copy_seconds(job, stage)
+
+
+# --- gathers of new weights -----------------------------------------------------------------------
+
+
 def expose_gathers(
-    job: Job, blocks: Blocks, stage: int, pattern: Pattern, tail: Tail, occupied: Sequence[float]
+    blocks: Blocks, stage: int, pattern: Pattern, tail: Tail, occupied: Sequence[float]
 ) -> Tail:
     """Return the tail of a stage without the part of its gathers that forwards hide.
 
@@ -36,7 +96,7 @@ def expose_gathers(
     ----------
     occupied : for each gather, how long other traffic of the step occupies its links [s]
     """
-    plan = job.plan
+    job, plan = blocks.job, blocks.job.plan
     if not job.software.gradients.gather_overlap or not tail.parameters:
         return tail
     forward = blocks.block(stage, 0, FORWARD, pattern)[0].total
@@ -66,8 +126,8 @@ def exposed_gather(traffic: Traffic, pieces: int, window: float) -> Traffic:
     """
     if pieces == 1 or not traffic.cap or traffic.cap == float("inf"):
         return traffic
-    one = traffic.nbytes / traffic.cap / pieces
-    exposed = one + (pieces - 1) * max(0.0, one - window)
+    piece = traffic.nbytes / traffic.cap / pieces
+    exposed = piece + (pieces - 1) * max(0.0, piece - window)
     return traffic._replace(nbytes=exposed * traffic.cap)
 
 
