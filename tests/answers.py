@@ -170,10 +170,11 @@ def made_up(kind, size=1.0, *, fits=True):
     if kind == "service":
         token, first = {"matmul": 0.01 * size, "kv": 0.02}, {"queue": 0.5 * size, "kv": 0.5}
         return service(token, first=first, fits=fits)
-    step = {"matmul": 6.0 * size, "bubble_fill": 2.0, "data_communication": 1.0}
+    step = dict.fromkeys(PARTS, 0.1) | {"matmul": 6.0 * size, "bubble_fill": 2.0}
     if kind == "step":
         return answer(step, fits=fits)
-    return training_run({"useful": 20 * size, "lost": 5}, step=answer(step, fits=fits))
+    days = dict.fromkeys((field.name for field in fields(Accounting)), 1.0) | {"useful": 20 * size}
+    return training_run(days, step=answer(step, fits=fits))
 
 
 KINDS = ("step", "training run", "service")

@@ -1,8 +1,10 @@
 """The runs of a study as one table: a row for each variant, with its point and its outcome."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+from pydantic import Field
 
 from clustersim.runs.variants import MEMORY_ONLY, RAN, Run, Value, Variant
 from clustersim.simulation.measures import ALL
@@ -11,8 +13,51 @@ from clustersim.simulation.step.answer import memory_measures
 if TYPE_CHECKING:
     import pandas as pd
 
-Row = dict[str, Any]
+Entry = TypeVar("Entry")
+
+_FIRST: Final[Mapping[str, Mapping[str, Any]]] = {
+    "position": {"type": "integer", "description": "position of the combination, from 0"},
+    "verdict": {
+        "type": ["string", "null"],
+        "description": "`fits`, `misses a limit`, `does not fit`, `invalid` or `failed`; null until"
+        " the run is completed",
+    },
+    "why": {
+        "type": ["string", "null"],
+        "description": "reason in one line, unless it fits and its measures are known",
+    },
+}
+"""Keys of a row that are neither axes nor measures, in JSON Schema."""
+
+
+def _describe_measures(schema: dict[str, Any]) -> None:
+    """Add the measures to the JSON Schema of an object whose keys they are."""
+    entry = schema["additionalProperties"]
+    names: dict[str, dict[str, None]] = {}
+    for measure in ALL:
+        names.setdefault(measure.name, {})[measure.axis] = None
+    schema["properties"] = {
+        name: entry | {"description": "; ".join(a)} for name, a in names.items()
+    }
+
+
+def _describe_row(schema: dict[str, Any]) -> None:
+    """Add the verdict and the measures to the JSON Schema of a row; other keys are axes."""
+    schema["additionalProperties"] = {"type": "number"}
+    _describe_measures(schema)
+    schema["properties"] = {**_FIRST, **schema["properties"]}
+    axis = "value of an axis, by the key of the scenario"
+    schema["additionalProperties"] = {"type": ["string", "number", "boolean"], "description": axis}
+
+
+Row = Annotated[dict[str, Any], Field(json_schema_extra=_describe_row)]
 """Values by column: the axes, the verdict, its reason and the measures."""
+
+Numbers = Annotated[Mapping[str, float], Field(json_schema_extra=_describe_measures)]
+"""Measures of an answer by name, in SI units; `energy` is in kWh, `cost` in USD."""
+
+Differences = Annotated[Mapping[str, Entry], Field(json_schema_extra=_describe_measures)]
+"""An entry for each measure of an answer."""
 
 FITS: Final = "fits"
 DOES_NOT_FIT: Final = "does not fit"

@@ -16,6 +16,7 @@ from clustersim.catalog.changes import Settings
 from clustersim.reports.measures import changes_of, format_causes, format_change
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.execution import OnProgress, ignore_progress
+from clustersim.runs.table import Differences
 from clustersim.runs.variants import ScenarioAnswer
 from clustersim.simulation.measures import Account, Kind, Measure, check_measure, measures_of
 from clustersim.studies.compare.compared import (
@@ -86,7 +87,7 @@ class Comparison:
     finding: str
     gain: float | None
     inputs: tuple[Input, ...]
-    differences: Mapping[str, Difference]
+    differences: Differences[Difference]
     account: str | None
     parts: Mapping[str, float]
     accounts: Mapping[str, Mapping[str, float]]

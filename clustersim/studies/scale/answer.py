@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from clustersim.runs.table import Numbers
 from clustersim.simulation.measures import Kind as AnswerKind
 from clustersim.studies.scale.points import Kind
 
@@ -40,7 +41,7 @@ class ScalingPoint:
     nodes: int
     load: float | None
     set: tuple[str, ...]
-    measures: Mapping[str, float]
+    measures: Numbers
     efficiency: float
     speedup: float
     fits: bool

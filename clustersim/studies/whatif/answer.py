@@ -18,6 +18,7 @@ from clustersim.errors import ScenarioError
 from clustersim.reports.measures import largest_changes
 from clustersim.runs.arguments import study_of, variant_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
+from clustersim.runs.table import Numbers
 from clustersim.runs.variants import Run, ScenarioAnswer, Verdict
 from clustersim.simulation.measures import check_measure, measures_of
 from clustersim.studies.compare import (
@@ -55,7 +56,7 @@ class ChangeResult:
     why: str | None
     gain: float | None = None
     change: float | None = None
-    measures: Mapping[str, float] = field(default_factory=dict)
+    measures: Numbers = field(default_factory=dict)
     account: str | None = None
     part: str | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
