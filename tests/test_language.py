@@ -1,10 +1,9 @@
 """Help, messages, docstrings and pages use the words of the field (docs/glossary.md)."""
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,35 +73,29 @@ class Finding(NamedTuple):
         return f"{self.file}:{self.line}: '{self.word}' in: {self.text}"
 
 
-def strings(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the literal texts of a module that have several words, docstrings included."""
+@cache
+def parsed(path: Path) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """Return the literal texts of several words, and the names that a module gives, by line.
+
+    Docstrings are texts; names are those of variables, arguments, functions and classes.
+    """
+    texts, names = [], []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            yield node.lineno, node.value
+        match node:
+            case ast.Constant(value=str(text)) if " " in text:
+                texts.append((node.lineno, text))
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                names.append((node.lineno, name))
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.append((node.lineno, name))
+    return texts, names
 
 
-def markdown(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a page."""
-    yield from enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-
-
-def comments(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the comments of a module."""
-    reader = io.StringIO(path.read_text(encoding="utf-8")).readline
-    for token in tokenize.generate_tokens(reader):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
-
-
-def names(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the names that a module gives to variables, arguments, functions and classes."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id
-        elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
+def lines(path: Path, mark: str = "") -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file, or what follows a mark in them."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if mark in line:
+            yield number, line[line.index(mark) :]
 
 
 def findings(path: Path, texts: Iterator[tuple[int, str]]) -> Iterator[Finding]:
@@ -135,7 +128,7 @@ PAGES = [
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_page_has_no_word_that_is_out(path):
     """Pages use conventional technical English."""
-    assert "\n".join(map(str, findings(path, markdown(path)))) == ""
+    assert "\n".join(map(str, findings(path, lines(path)))) == ""
 
 
 def test_texts_of_modules_have_no_word_that_is_out():
@@ -143,7 +136,7 @@ def test_texts_of_modules_have_no_word_that_is_out():
     found = [
         finding
         for path in modules(ROOT / "clustersim")
-        for finding in findings(path, iter([*strings(path), *comments(path)]))
+        for finding in findings(path, iter([*parsed(path)[0], *lines(path, "#")]))
         if finding.word not in KEYS
     ]
     assert "\n".join(map(str, found)) == ""
@@ -154,7 +147,7 @@ def test_no_name_is_a_word_that_is_out():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in modules(ROOT / "clustersim")
-        for line, name in names(path)
+        for line, name in parsed(path)[1]
         if name.strip("_") in NAMES
     ]
     assert "\n".join(found) == ""

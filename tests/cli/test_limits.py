@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from small import small
 
 def rejected(capsys, *arguments):
     """Return the one line with which a command rejects its input, which takes no time."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(SystemExit) as end:
         main(arguments)
     out, complaint = capsys.readouterr()
@@ -23,7 +24,7 @@ def rejected(capsys, *arguments):
     assert end.value.code == 2
     assert out == ""
     assert complaint.count("\n") == 1
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
     return complaint
 
 
@@ -43,25 +44,26 @@ def special(tmp_path, monkeypatch):
     small(tmp_path)
 
 
-@pytest.mark.parametrize("path", SPECIAL)
+VERBS = [
+    "run {}",
+    "scale {} --weak 8",
+    "whatif {} --set plan.zero=0",
+    "compare {} gpt-6.7b",
+    "sweep {} --over plan.zero=0",
+    "sweep small.yaml --list {}",
+    "sweep small.yaml --over plan.zero=0 --store {}",
+    "study {}",
+    "validate --cases {}",
+    "show {}",
+    "import {}",
+    "flows {}",
+    "collective --cluster {} --devices 8 --op all-reduce --bytes 1KiB",
+    "run small.yaml --set plan.schedule={}.txt",
+]
+
+
 @pytest.mark.parametrize(
-    "command",
-    [
-        "run {}",
-        "scale {} --weak 8",
-        "whatif {} --set plan.zero=0",
-        "compare {} gpt-6.7b",
-        "sweep {} --over plan.zero=0",
-        "sweep small.yaml --list {}",
-        "sweep small.yaml --over plan.zero=0 --store {}",
-        "study {}",
-        "validate --cases {}",
-        "show {}",
-        "import {}",
-        "flows {}",
-        "collective --cluster {} --devices 8 --op all-reduce --bytes 1KiB",
-        "run small.yaml --set plan.schedule={}.txt",
-    ],
+    ("command", "path"), [*product(VERBS, ["fifo.yaml"]), *product(["run {}", "flows {}"], SPECIAL)]
 )
 def test_devices_pipes_folders_and_loops_of_links_are_rejected_by_every_verb(
     command, path, special, capsys
@@ -97,12 +99,12 @@ def test_100000_brackets_in_a_file_of_flows_are_rejected(tmp_path, capsys, monke
 def test_a_file_of_many_values_is_rejected_before_it_takes_memory(tmp_path):
     """A YAML file of millions of values is counted, not composed."""
     file = tmp_path / "many.yaml"
-    file.write_text("a: [" + "1, " * 3_000_000 + "]")
-    begin = time.perf_counter()
+    file.write_text("a: [" + "1, " * 1_000_000 + "]")
+    begin = time.process_time()
 
     with pytest.raises(ScenarioError, match=r"many\.yaml:1: more than 200,000 values"):
         simulate(file)
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 def test_a_file_larger_than_its_limit_is_rejected_unread(tmp_path):
@@ -147,12 +149,12 @@ def test_no_number_takes_the_memory_or_time_of_the_machine(command, tmp_path, ca
     """A size above its limit is rejected before any work on it starts."""
     monkeypatch.chdir(tmp_path)
     small(tmp_path)
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(SystemExit, match="2"):
         main(command.split())
 
     assert capsys.readouterr().err
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize("number", ["1e308", "1e-300", ".inf", ".nan"])

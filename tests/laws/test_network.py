@@ -116,7 +116,6 @@ def test_shifting_all_starts_shifts_all_ends(scene, shift):
 
 
 @given(scenes(), st.sampled_from([(0, 0), (0, 2), (4, 1), (9, 3)]))
-@settings(max_examples=100)
 def test_scalar_and_array_solver_end_at_the_same_instants(scene, sizes):
     """The solver of shared transfers makes no difference to any end."""
     _, expected, _ = run(*scene)
@@ -177,6 +176,7 @@ def test_the_array_solver_ends_as_the_scalar_solver_does(seed):
 
 
 @given(scenes(), st.data())
+@settings(max_examples=50)
 @pytest.mark.parametrize("in_arrays", [False, True], ids=["scalar", "array"])
 def test_the_order_of_simultaneous_starts_does_not_matter(in_arrays, scene, data):
     """Starts of one instant may come in any order: all end at the same instants, to 1e-12."""
@@ -190,6 +190,7 @@ def test_the_order_of_simultaneous_starts_does_not_matter(in_arrays, scene, data
 
 
 @given(scenes(), st.data())
+@settings(max_examples=50)
 @pytest.mark.parametrize("in_arrays", [False, True], ids=["scalar", "array"])
 def test_names_of_links_and_flows_do_not_matter(in_arrays, scene, data):
     """Renaming all links and flows, and reordering routes, changes no end beyond rounding."""
