@@ -17,19 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clustersim.studies.service_search import ServiceSearch
-from pydantic import BaseModel
 from schema_keys import Key, answer_keys, check_meanings, file_keys
 
 from clustersim.answers import schema
 from clustersim.calibration.kernels.fits import KernelFits
 from clustersim.calibration.kernels.grades import KernelGrades
 from clustersim.calibration.runs.answer import Calibration
-from clustersim.catalog import engines, frameworks, models, records
 from clustersim.catalog.finding import FOLDERS, entry_names
-from clustersim.catalog.prices import PricesRecord, SiteRecord
 from clustersim.catalog.reading import read_yaml
-from clustersim.catalog.reliability import ReliabilityRecord
 from clustersim.importers.answer import ImportAnswer
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
@@ -37,6 +32,7 @@ from clustersim.reports.listing.answer import ListedEntry
 from clustersim.reports.service import files as serve_files
 from clustersim.reports.step.files import FIGURE_TABLES, FIGURES, FILES
 from clustersim.reports.training_run import files as train_files
+from clustersim.scenario.entries import RECORDS
 from clustersim.scenario.load import load_service
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.scenario.serving import ServingScenarioFile
@@ -66,20 +62,6 @@ from clustersim.validation.answer import Validation
 DOCS = Path(__file__).resolve().parent
 EXAMPLE = DOCS.parent / "scenarios" / "frontier-1t.yaml"
 TEXTS = read_yaml(DOCS / "reference.yaml").mapping()
-
-CATALOGUE: dict[str, type[BaseModel]] = {
-    "cluster": records.ClusterRecord,
-    "node": records.NodeRecord,
-    "accelerator": records.AcceleratorRecord,
-    "library": records.LibraryRecord,
-    "model": models.ModelRecord,
-    "framework": frameworks.FrameworkRecord,
-    "engine": engines.EngineRecord,
-    "reliability": ReliabilityRecord,
-    "site": SiteRecord,
-    "prices": PricesRecord,
-}
-"""The kinds of catalogue files and their schemas."""
 
 IN_ALL = ("kind", "name", "title", "sources")
 """Keys that every catalogue file has, documented once."""
@@ -234,7 +216,7 @@ def catalogue_page(title: str, kinds: Sequence[str]) -> Iterator[str]:
         yield f"## {kind}\n"
         shipped = ", ".join(f"`{name}`" for name in entry_names(kind))
         yield f"Shipped in `{FOLDERS[kind]}/`: {shipped}.\n"
-        keys = file_keys(CATALOGUE[kind], TEXTS["meanings"][kind], IN_ALL)
+        keys = file_keys(RECORDS[kind], TEXTS["meanings"][kind], IN_ALL)
         rows = [key._replace(otherwise=_optional(key.otherwise)) for key in keys]
         yield from _table(("key", "holds", "", "meaning"), rows)
 
@@ -315,9 +297,7 @@ def search_page() -> Iterator[str]:
     fixed = {"batch.global": 8, "plan.tensor": 8, "recompute": "none", "plan.layers": "even"}
     answer = search("frontier-22b", settings=fixed, jobs=1)
     files = search_files.files_of(answer).names([FORMAT])
-    yield from _answer("search", "search", answer_keys(SearchAnswer))
-    yield from _section("Keys of `--json` of a service", "services", answer_keys(ServiceSearch))
-    yield from _files("study_files", "search_file", files, verb="search")
+    yield from _study("search", answer_keys(SearchAnswer), files)
 
 
 def scale_page() -> Iterator[str]:
