@@ -7,6 +7,7 @@ and parts add up, and twice the parts have half the mean time between failures.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, expm1, gamma, inf
+from typing import Final
 
 
 @dataclass(frozen=True)
@@ -73,5 +74,31 @@ def goodput_of_causes(
     if (work + block) / mean > 700:  # below the smallest number
         return 0.0
     started = sum(p * s for p, s in zip(shares, survived, strict=True))
-    kept = sum(p * s for p, s in zip(shares, durable, strict=True))
-    return interval * started * kept / (mean * expm1((work + block) / mean))
+    saved = sum(p * s for p, s in zip(shares, durable, strict=True))
+    return interval * started * saved / (mean * expm1((work + block) / mean))
+
+
+# --- spare nodes ----------------------------------------------------------------------------------
+
+CONFIDENCE: Final = 0.99
+"""Probability with which the spares of a job suffice [unitless]."""
+
+
+def spares_needed(nodes: int, probability: float, confidence: float = CONFIDENCE) -> int:
+    r"""Return the fewest spares that suffice with some confidence [count].
+
+    .. math:: \min \{k : P(\mathrm{Binomial}(n, p) \le k) \ge c\}
+
+    with n = `nodes`, p = `probability` that a node is being replaced, c = `confidence`.
+    Wan et al. 2025 (ByteRobust), section 5.2, arXiv:2509.16293.
+
+    >>> [spares_needed(nodes, 0.0012) for nodes in (128, 256, 512, 1024)]
+    [2, 2, 3, 4]
+    """
+    term = (1 - probability) ** nodes
+    cumulative, spares = term, 0
+    while cumulative < confidence and spares < nodes:
+        term *= (nodes - spares) / (spares + 1) * probability / (1 - probability)
+        spares += 1
+        cumulative += term
+    return spares

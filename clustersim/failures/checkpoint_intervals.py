@@ -12,43 +12,11 @@ time, also during a save and a restart.
 from math import exp, expm1, inf, sqrt
 from typing import Final
 
-DALY_LIMIT: Final = 2.0
-"""Quotient C / M from which Daly's higher-order interval is M."""
-
 FLAT: Final = 1e-3
 """Loss of efficiency within which intervals count as equally good [unitless]."""
 
 LOWEST: Final = -1.0 / 2.718281828459045
 """Smallest argument of Lambert's W with a real value."""
-
-
-def young_interval(block: float, mean: float) -> float:
-    r"""Return the interval of first order [s].
-
-    .. math:: t = \sqrt{2 C M}
-
-    with C = `block`, M = `mean`. For C << M. Young 1974, doi:10.1145/361147.361115.
-
-    >>> round(young_interval(60, 8424), 1)
-    1005.4
-    """
-    return sqrt(2 * block * mean)
-
-
-def daly_interval(block: float, mean: float) -> float:
-    r"""Return the interval of higher order [s].
-
-    .. math:: t = \sqrt{2 C M} \left(1 + \tfrac13 \sqrt{C / 2M} + \tfrac19 (C / 2M)\right) - C
-
-    for C < 2 M, else M. Daly 2006, doi:10.1016/j.future.2004.11.016, eq. 37.
-
-    >>> round(daly_interval(300, 11134), 1)
-    2388.5
-    """
-    if block >= DALY_LIMIT * mean:
-        return mean
-    half = block / (2 * mean)
-    return young_interval(block, mean) * (1 + sqrt(half) / 3 + half / 9) - block
 
 
 def best_interval(block: float, mean: float) -> float:
@@ -132,14 +100,3 @@ def flat_range(block: float, mean: float, least: float = 0.0) -> tuple[float, fl
     while high < 1e3 * best and interval_goodput(high, block, mean) >= bound:
         high *= 1.01
     return max(low, least), high
-
-
-def relative_speed(step: float, block: float) -> float:
-    r"""Return the speed of a job that saves after every step, relative to one without saves.
-
-    .. math:: s / (s + C)
-
-    >>> relative_speed(9.0, 1.0)
-    0.9
-    """
-    return step / (step + block)

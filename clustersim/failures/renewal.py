@@ -240,9 +240,9 @@ class _Replications:
         stops = which == len(run.causes)
         steps = np.floor(worked / stretch / run.step + ROUNDING) * run.step
         steps = np.where(runs, np.minimum(steps, worked / stretch), self._carried)
-        held = np.where(self._by_step[which], steps, 0.0)
-        kept = cycles - ((cycles > 0) & (into < self._lags[which]) & ~self._by_step[which])
-        useful = kept * run.interval + np.where(stops, worked / stretch, 0.0)
+        replicated = np.where(self._by_step[which], steps, 0.0)
+        durable = cycles - ((cycles > 0) & (into < self._lags[which]) & ~self._by_step[which])
+        useful = durable * run.interval + np.where(stops, worked / stretch, 0.0)
         rest = np.where(stops & runs, run.block + run.lag - saved, 0.0)
         length = np.where(stops, 0.0 if run.stop is None else run.stop.length, 0.0)
         self._account(
@@ -250,14 +250,14 @@ class _Replications:
             changes
             | {
                 "useful": useful,
-                "lost": (cycles - kept) * run.interval * stretch
-                + np.where(stops, 0.0, worked - held * stretch),
+                "lost": (cycles - durable) * run.interval * stretch
+                + np.where(stops, 0.0, worked - replicated * stretch),
                 "saving": cycles * run.block + saved + rest,
                 "planned": useful * run.more + length,
             },
         )
         self._done = np.where(chosen, self._done + useful, self._done)
-        self._carried = np.where(chosen, held, self._carried)
+        self._carried = np.where(chosen, replicated, self._carried)
         self._now = np.where(chosen, event + rest + length, self._now)
         left = np.where(stops & ~runs, self._restart - changes["restarting"], 0.0)
         self._restart = np.where(chosen, self._restarts[which] + left, self._restart)

@@ -8,7 +8,7 @@ machine x PUE of the site = energy;  energy x carbon intensity = emissions
 devices x hours x rate (+ energy x price of electricity, if purchased) = cost
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,40 +28,47 @@ class Bill:
 
     Attributes
     ----------
-    machine_kwh : energy of the machine [kWh]
+    machine_kwh : energy of the machine, before the cooling of the site [kWh]
     energy_kwh : energy of the site, with its cooling; of the machine without a site [kWh]
-    by_category : energy of the site by category of time [kWh]
+    by_account : energy of the site by part of `accounting`; adds up to `energy_kwh` [kWh]
     mean_w : mean power of the machine [W]
-    co2e_kg : emissions [kg]; None without a site, or one of unknown carbon intensity
-    cost_usd : rate of the devices, and electricity if it is not part of it [USD]; None without one
-    missing : for each value that is None, the reason
+    co2e_kg : emissions; null without a site, or one of unknown carbon intensity [kg]
+    cost : rate of the devices, and electricity if it is not part of it; null without one [USD]
+    unavailable : for `cost` and `co2e_kg`, the reason where they are null
+    site : name of the site; null without `costs.site`
+    pue : energy of the site over that of the machine; 1 without a site
+    carbon : emissions of electricity; null where not stated [kg CO2e/kWh]
+    device_hours : hours of all devices [h]
+    usd_per_device_hour : rate of a device; null where no price is known [USD/h]
+    term : how devices are paid for: `on-demand`, `one-year`, `three-year`, `purchase`, or `stated`
+        by the user; null where no price is known
+    quote : quotes that the rate is from, with their dates; null where no price is known
+    electricity_usd : price of the energy; null where it is part of the rate [USD]
+    per_trillion_tokens : `energy_kwh`, `cost` and `co2e_kg` of a trillion tokens, as far as known
     """
 
     machine_kwh: float
     energy_kwh: float
-    by_category: Mapping[str, float]
+    by_account: Mapping[str, float]
     mean_w: float
     co2e_kg: float | None
-    cost_usd: float | None
-    missing: Mapping[str, str]
-
-    def per_trillion_tokens(self, tokens: float) -> "Bill":
-        """Return the same for a trillion tokens of a run of `tokens`; power stays."""
-        share = _TRILLION / tokens
-        return Bill(
-            machine_kwh=self.machine_kwh * share,
-            energy_kwh=self.energy_kwh * share,
-            by_category={name: kwh * share for name, kwh in self.by_category.items()},
-            mean_w=self.mean_w,
-            co2e_kg=None if self.co2e_kg is None else self.co2e_kg * share,
-            cost_usd=None if self.cost_usd is None else self.cost_usd * share,
-            missing=self.missing,
-        )
+    cost: float | None
+    unavailable: Mapping[str, str]
+    site: str | None
+    pue: float
+    carbon: float | None
+    device_hours: float
+    usd_per_device_hour: float | None
+    term: str | None
+    quote: str | None
+    electricity_usd: float | None
+    per_trillion_tokens: Mapping[str, float]
 
 
 def bill(
-    step: StepEnergy,
+    steps: Sequence[tuple[float, StepEnergy]],
     accounting: Mapping[str, float],
+    tokens: float,
     site: Site | None = None,
     price: Price | None = None,
 ) -> Bill:
@@ -69,38 +76,50 @@ def bill(
 
     Parameters
     ----------
-    step : energy of its step
+    steps : energy of each kind of step, with its share of the time of all steps
     accounting : seconds of the run by category: useful, lost, saving, restarting, waiting, planned
+    tokens : of the run
     site : where it runs; its energy is that of the machine without one
     price : of a device; no cost without one
     """
-    machine = step.machine
+    machine = steps[0][1].machine
     idle = machine.of(machine.in_state("waiting")).total
-    watts = {name: step.mean.total if name in STEPPING else idle for name in accounting}
+    stepping = sum(share * step.mean.total for share, step in steps)
+    watts = {name: stepping if name in STEPPING else idle for name in accounting}
     kwh = {name: watts[name] * s / _JOULES_PER_KWH for name, s in accounting.items()}
     seconds, machine_kwh = sum(accounting.values()), sum(kwh.values())
-    pue = 1.0 if site is None else site.pue
-    energy = machine_kwh * pue
-    carbon = None if site is None else site.carbon
-    missing = {**_no_carbon(site), **_no_cost(site, price)}
+    pue, carbon = (1.0, None) if site is None else (site.pue, site.carbon)
+    energy, hours = machine_kwh * pue, machine.devices * seconds / 3600
+    unavailable = {**_no_carbon(site), **_no_cost(site, price)}
+    rate = None if price is None else price.usd_per_device_hour
+    cost = electricity = None
+    if rate is not None and "cost" not in unavailable:
+        cost = hours * rate
+        if price is not None and not price.includes_electricity and site is not None:
+            electricity = energy * (site.electricity or 0.0)
+            cost += electricity
+    co2e = None if carbon is None else energy * carbon
+    totals = {"energy_kwh": energy, "cost": cost, "co2e_kg": co2e}
     return Bill(
         machine_kwh=machine_kwh,
         energy_kwh=energy,
-        by_category={name: pue * value for name, value in kwh.items()},
+        by_account={name: pue * value for name, value in kwh.items()},
         mean_w=machine_kwh * _JOULES_PER_KWH / seconds if seconds else 0.0,
-        co2e_kg=None if carbon is None else energy * carbon,
-        cost_usd=None
-        if price is None or "cost_usd" in missing
-        else _cost(machine.devices * seconds / 3600, energy, site, price),
-        missing=missing,
+        co2e_kg=co2e,
+        cost=cost,
+        unavailable=unavailable,
+        site=None if site is None else site.name,
+        pue=pue,
+        carbon=carbon,
+        device_hours=hours,
+        usd_per_device_hour=rate,
+        term=None if price is None else price.term,
+        quote=None if price is None else price.quote,
+        electricity_usd=electricity,
+        per_trillion_tokens={
+            name: _TRILLION / tokens * value for name, value in totals.items() if value is not None
+        },
     )
-
-
-def _cost(device_hours: float, energy: float, site: Site | None, price: Price) -> float:
-    rate = device_hours * price.usd_per_device_hour
-    if price.includes_electricity or site is None or site.electricity is None:
-        return rate
-    return rate + energy * site.electricity
 
 
 def _no_carbon(site: Site | None) -> dict[str, str]:
@@ -111,7 +130,7 @@ def _no_carbon(site: Site | None) -> dict[str, str]:
 
 def _no_cost(site: Site | None, price: Price | None) -> dict[str, str]:
     if price is None:
-        return {"cost_usd": "no price of this accelerator is known (costs.usd_per_device_hour)"}
+        return {"cost": "no price of this accelerator is known (costs.usd_per_device_hour)"}
     if not price.includes_electricity and (site is None or site.electricity is None):
-        return {"cost_usd": "a purchase needs a site with a price of electricity (costs.site)"}
+        return {"cost": "a purchase needs a site with a price of electricity (costs.site)"}
     return {}

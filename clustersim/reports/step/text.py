@@ -34,9 +34,9 @@ if TYPE_CHECKING:
         DisturbanceAnswer,
         PublishedCheck,
         Replications,
-        RunMeasures,
     )
     from clustersim.simulation.step.result import Result
+    from clustersim.simulation.training_run.answer import RunMeasures
 
 _GROUPS: Final = {
     "tensor": "tensor group",

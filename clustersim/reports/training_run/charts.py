@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from clustersim.metrics.bill import Bill
 from clustersim.render.charts import Axis, Bar, Bars, Layer, Lines, Series, StackedBars
 from clustersim.render.charts.lines import reference
 from clustersim.render.charts.picture import Picture
@@ -13,7 +14,6 @@ from clustersim.reports.measures import part_kind
 from clustersim.reports.training_run.text import account_shares
 from clustersim.simulation.training_run.answer import (
     CurvePoint,
-    EnergyAndPrice,
     PowerLevels,
     TrainAnswer,
 )
@@ -191,7 +191,7 @@ def power_chart(answer: TrainAnswer, levels: PowerLevels) -> Lines:
     )
 
 
-def daily_power_chart(answer: TrainAnswer, bill: EnergyAndPrice) -> Lines:
+def daily_power_chart(answer: TrainAnswer, bill: Bill) -> Lines:
     """Return the mean power of the site on each day of the first replication."""
     seconds = vars(answer.accounting)
     watts = np.array(

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from clustersim.metrics.bill import Bill
 from clustersim.render.charts.picture import Column, Table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import percent
 from clustersim.reports.training_run.charts import charts_of
 from clustersim.reports.training_run.text import METRICS, rows, run_metric_text
-from clustersim.simulation.training_run.answer import EnergyAndPrice, TrainAnswer
+from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.units import format_duration, format_number
 
 
@@ -82,7 +83,7 @@ KEYS: Final = {
 """Values that may be missing, in words."""
 
 
-def _bill(answer: TrainAnswer, bill: EnergyAndPrice) -> Iterator[tuple[str, str, str]]:
+def _bill(answer: TrainAnswer, bill: Bill) -> Iterator[tuple[str, str, str]]:
     """Yield each item with its amount and what it is computed from."""
     each = bill.per_trillion_tokens
     yield (

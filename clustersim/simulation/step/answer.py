@@ -13,11 +13,10 @@ from clustersim.metrics.communication import GroupLinks, HotLink
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Limit
 from clustersim.simulation.measures import Account, Kind
-from clustersim.simulation.training_run.answer import Accounting, CheckpointAnswer
+from clustersim.simulation.training_run.answer import RunMeasures
 from clustersim.units import format_seconds
 
 HOUR: Final = 3600.0
-DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -227,60 +226,6 @@ class DisturbanceAnswer:
     name: str
     type: str
     devices: int | None
-
-
-@dataclass(frozen=True)
-class RunMeasures:
-    """Numbers of the whole training run that a step is of.
-
-    Attributes
-    ----------
-    days : mean elapsed time of the run [days]
-    goodput : useful over elapsed time
-    energy_kwh : energy of the run; null where power is not stated [kWh]
-    cost : price of the run; null where no price is stated [USD]
-    co2e_kg : emissions of the run; null where no carbon intensity is stated [kg]
-    unavailable : why values are null, by key
-    tokens : tokens of the run
-    interruptions : mean number of failures and planned stops
-    accounting : where the time goes, as in `train --json`; the parts add up to the elapsed time
-    checkpoint : size, times and interval of checkpoints, as in `train --json`
-    """
-
-    days: float
-    goodput: float
-    energy_kwh: float | None
-    cost: float | None
-    co2e_kg: float | None
-    unavailable: Mapping[str, str]
-    tokens: float
-    interruptions: float
-    accounting: Accounting
-    checkpoint: CheckpointAnswer
-
-    def measures(self) -> dict[str, float]:
-        """Return the measures of the whole run, as far as they are known."""
-        saves = self.checkpoint
-        numbers = {
-            "days": self.days,
-            "goodput": self.goodput,
-            "energy": self.energy_kwh,
-            "cost": self.cost,
-            "co2e_kg": self.co2e_kg,
-            "interruptions": self.interruptions,
-            "run_tokens": self.tokens,
-            **{f"run_{part}_s": seconds for part, seconds in vars(self.accounting).items()},
-            "checkpoint_bytes": saves.bytes,
-            "checkpoint_block_s": saves.block_s,
-            "checkpoint_durable_s": saves.durable_s,
-            "checkpoint_every_s": saves.every_s,
-        }
-        return {name: value for name, value in numbers.items() if value is not None}
-
-    def account(self) -> Account:
-        """Return where the elapsed time goes [d]."""
-        parts = {part: seconds / DAY for part, seconds in vars(self.accounting).items()}
-        return Account("run", "elapsed time", "d", parts)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from clustersim.simulation.step.answer import (
     Replications,
     RunAnswer,
     RunCounts,
-    RunMeasures,
 )
+from clustersim.simulation.training_run.answer import RunMeasures
 from clustersim.timeline import Timeline
 from clustersim.units import format_seconds
 from clustersim.workload.routing import Routing

@@ -5,8 +5,13 @@ Keys are added, never changed.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from clustersim.metrics.bill import Bill
+from clustersim.simulation.measures import Account
 from clustersim.units import format_bytes, format_duration
+
+DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -242,36 +247,57 @@ class PowerLevels:
 
 
 @dataclass(frozen=True)
-class EnergyAndPrice:
-    """What energy, emissions and price of a run are made of.
+class RunMeasures:
+    """Numbers of the whole training run that a step is of.
 
     Attributes
     ----------
-    machine_kwh : energy of the machine, before the cooling of the site [kWh]
-    by_account : energy of the site by part of `accounting`; adds up to `energy_kwh` [kWh]
-    site : name of the site; null without `costs.site`
-    pue : energy of the site over that of the machine; 1 without a site
-    carbon : emissions of electricity; null where not stated [kg CO2e/kWh]
-    device_hours : hours of all devices [h]
-    usd_per_device_hour : rate of a device; null where no price is known [USD/h]
-    term : how devices are paid for: `on-demand`, `one-year`, `three-year`, `purchase`, or `stated`
-        by the user; null where no price is known
-    quote : quotes that the rate is from, with their dates; null where no price is known
-    electricity_usd : price of the energy; null where it is part of the rate [USD]
-    per_trillion_tokens : `energy_kwh`, `cost` and `co2e_kg` of a trillion tokens, as far as known
+    days : mean elapsed time of the run [days]
+    goodput : useful over elapsed time
+    energy_kwh : energy of the run; null where power is not stated [kWh]
+    cost : price of the run; null where no price is stated [USD]
+    co2e_kg : emissions of the run; null where no carbon intensity is stated [kg]
+    unavailable : why values are null, by key
+    tokens : tokens of the run
+    interruptions : mean number of failures and planned stops
+    accounting : where the time goes, as in `train --json`; the parts add up to the elapsed time
+    checkpoint : size, times and interval of checkpoints, as in `train --json`
     """
 
-    machine_kwh: float
-    by_account: Mapping[str, float]
-    site: str | None
-    pue: float
-    carbon: float | None
-    device_hours: float
-    usd_per_device_hour: float | None
-    term: str | None
-    quote: str | None
-    electricity_usd: float | None
-    per_trillion_tokens: Mapping[str, float]
+    days: float
+    goodput: float
+    energy_kwh: float | None
+    cost: float | None
+    co2e_kg: float | None
+    unavailable: Mapping[str, str]
+    tokens: float
+    interruptions: float
+    accounting: Accounting
+    checkpoint: CheckpointAnswer
+
+    def measures(self) -> dict[str, float]:
+        """Return the measures of the whole run, as far as they are known."""
+        saves = self.checkpoint
+        numbers = {
+            "days": self.days,
+            "goodput": self.goodput,
+            "energy": self.energy_kwh,
+            "cost": self.cost,
+            "co2e_kg": self.co2e_kg,
+            "interruptions": self.interruptions,
+            "run_tokens": self.tokens,
+            **{f"run_{part}_s": seconds for part, seconds in vars(self.accounting).items()},
+            "checkpoint_bytes": saves.bytes,
+            "checkpoint_block_s": saves.block_s,
+            "checkpoint_durable_s": saves.durable_s,
+            "checkpoint_every_s": saves.every_s,
+        }
+        return {name: value for name, value in numbers.items() if value is not None}
+
+    def account(self) -> Account:
+        """Return where the elapsed time goes [d]."""
+        parts = {part: seconds / DAY for part, seconds in vars(self.accounting).items()}
+        return Account("run", "elapsed time", "d", parts)
 
 
 @dataclass(frozen=True)
@@ -345,4 +371,4 @@ class TrainAnswer:
     fits: bool
     wall_s: float
     power_levels: PowerLevels | None = None
-    bill: EnergyAndPrice | None = None
+    bill: Bill | None = None

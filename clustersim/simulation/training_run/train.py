@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from clustersim.answers import answer_from
 from clustersim.catalog.changes import Settings
 from clustersim.errors import PlanError
 from clustersim.scenario.load import Loaded
-from clustersim.simulation.step.answer import RunMeasures
 from clustersim.simulation.step.simulate import loaded_from
-from clustersim.simulation.training_run.answer import TrainAnswer
-from clustersim.simulation.training_run.measures import train_answer
+from clustersim.simulation.training_run.answer import RunMeasures, TrainAnswer
+from clustersim.simulation.training_run.summary import train_answer
 from clustersim.simulation.training_run.whole_run import predict_run
 
 
@@ -57,15 +57,4 @@ def run_measures(loaded: Loaded) -> RunMeasures:
         raise PlanError(
             "training: no save survives until the next failure, so that the run does not end"
         )
-    return RunMeasures(
-        days=whole.days,
-        goodput=whole.goodput,
-        energy_kwh=whole.energy_kwh,
-        cost=whole.cost,
-        co2e_kg=whole.co2e_kg,
-        unavailable=whole.unavailable,
-        tokens=whole.tokens,
-        interruptions=whole.interruptions,
-        accounting=whole.accounting,
-        checkpoint=whole.checkpoint,
-    )
+    return answer_from(RunMeasures, whole)

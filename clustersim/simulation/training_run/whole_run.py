@@ -7,9 +7,9 @@ scenario --stages--> steps and seconds --+
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, exp, inf
-from typing import Any, Final
+from typing import Final
 
 from clustersim.catalog.tree import dotted
 from clustersim.errors import PlanError, ScenarioError
@@ -23,7 +23,8 @@ from clustersim.failures.renewal import (
     replicate_run,
 )
 from clustersim.scenario.load import DESCRIPTIVE, Loaded
-from clustersim.scenario.training import AUTO, Training, steps_of_interval
+from clustersim.scenario.training import AUTO, BatchStage, Training, steps_of_interval
+from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate
 from clustersim.simulation.training_run.checkpoint_flows import (
     CheckpointTimes,
@@ -33,16 +34,34 @@ from clustersim.simulation.training_run.checkpoint_flows import (
     with_steps,
 )
 from clustersim.simulation.training_run.failure_causes import failure_causes, restart_seconds
-from clustersim.simulation.training_run.stages import RunStage, run_stages
 from clustersim.units import format_seconds, parse
-
-DAY: Final = 86_400.0
 
 MAX_FAILURES: Final = 20_000
 """Expected failures of a run above which it is not replicated."""
 
 LOW: Final = 0.5
 """Goodput below which the answer has a warning with the reason."""
+
+
+@dataclass(frozen=True)
+class RunStage:
+    """A part of the run, with one batch.
+
+    Attributes
+    ----------
+    tokens : of this part
+    steps : number of its steps
+    result : one of its steps
+    """
+
+    tokens: float
+    steps: int
+    result: Result
+
+    @property
+    def seconds(self) -> float:
+        """Time of its steps without interruptions [s]."""
+        return self.steps * self.result.step_time
 
 
 @dataclass(frozen=True)
@@ -67,8 +86,8 @@ class WholeRun:
     times: CheckpointTimes
     causes: tuple[FailureCause, ...]
     run: LongRun
-    replicated: Replicated | None
-    wall: float
+    replicated: Replicated | None = None
+    wall: float = 0.0
 
     @property
     def mean_time_between_failures(self) -> float:
@@ -104,7 +123,7 @@ class WholeRun:
 
 
 def predict_run(loaded: Loaded) -> WholeRun:
-    """Return the whole run of a scenario; errors as in `training_runs.train`."""
+    """Return the whole run of a scenario; errors as in `train`."""
     began = time.perf_counter()
     training = loaded.scenario.training
     if training is None:
@@ -112,14 +131,12 @@ def predict_run(loaded: Loaded) -> WholeRun:
             f"{loaded.place()}: has no section training (training: {{tokens: 300e9}}; 'clustersim"
             " run' simulates one step)"
         )
-    stages = tuple(run_stages(loaded, training))
+    stages = tuple(_run_stages(loaded, training))
     times = _checkpoint(loaded, training, stages)
     causes = failure_causes(loaded, training, times)
     run = _long_run(loaded, training, stages, times, causes)
-    whole = WholeRun(loaded, training, stages, times, causes, run, None, 0.0)
-    replicated = _replicated(whole)
-    wall = time.perf_counter() - began
-    return WholeRun(loaded, training, stages, times, causes, run, replicated, wall)
+    whole = WholeRun(loaded, training, stages, times, causes, run)
+    return replace(whole, replicated=_replicated(whole), wall=time.perf_counter() - began)
 
 
 def _replicated(whole: WholeRun) -> Replicated | None:
@@ -134,6 +151,70 @@ def _replicated(whole: WholeRun) -> Replicated | None:
     return replicate_run(run, whole.training.replications if random else 1, whole.training.seed)
 
 
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _run_stages(loaded: Loaded, training: Training) -> list[RunStage]:
+    """Return the parts of a run, each with its replayed step.
+
+    Raises
+    ------
+    PlanError
+        when the parts of the schedule have more tokens than the run.
+    """
+    parts = training.batch_schedule or [BatchStage()]
+    replayed: dict[tuple[tuple[str, object], ...], Result] = {}
+    stages, remaining = [], None
+    for number, part in enumerate(parts):
+        changes, last = _changes(part), number == len(parts) - 1
+        key = tuple(sorted(changes.items(), key=str))
+        if key not in replayed:
+            replayed[key] = simulate(loaded, changes) if changes else simulate(loaded)
+        result = replayed[key]
+        batch = result.scenario.batch
+        if remaining is None:
+            remaining = _tokens(training, batch.global_ * batch.sequence, batch.sequence)
+        tokens = remaining if last and part.tokens is None else (part.tokens or remaining)
+        if tokens > remaining * (1 + 1e-9) or (tokens <= 0 and not last):
+            raise PlanError(
+                f"{loaded.where('training', 'batch_schedule')}: part {number} needs {tokens:,.0f}"
+                f" tokens, and {remaining:,.0f} of the run remain"
+            )
+        remaining -= tokens
+        if tokens > 0:
+            steps = ceil(tokens / (batch.global_ * batch.sequence) - 1e-9)
+            stages.append(RunStage(tokens, steps, result))
+    if remaining is not None and remaining > 0.5:
+        raise PlanError(
+            f"{loaded.where('training', 'batch_schedule')}: {remaining:,.0f} tokens of the run are"
+            " in no part (leave out the tokens of the last part)"
+        )
+    return stages
+
+
+def _changes(part: BatchStage) -> dict[str, object]:
+    """Return the settings of a part, by key."""
+    changes: dict[str, object] = {}
+    if part.global_ is not None:
+        changes["batch.global"] = part.global_
+    if part.sequence is not None:
+        changes["batch.sequence"] = part.sequence
+    return changes | dict(part.set)
+
+
+def _tokens(training: Training, of_step: int, of_sequence: int) -> float:
+    """Return the tokens of the run; steps and samples are those of its first part."""
+    if training.tokens is not None:
+        return training.tokens
+    if training.steps is not None:
+        return float(training.steps * of_step)
+    if training.samples is not None:
+        return training.samples * of_sequence
+    assert training.epochs is not None, "a run has a length"
+    assert training.dataset is not None, "epochs are of a dataset"
+    return training.epochs * training.dataset
+
+
 # --- checkpoints ----------------------------------------------------------------------------------
 
 
@@ -142,17 +223,13 @@ def _checkpoint(loaded: Loaded, training: Training, stages: Sequence[RunStage]) 
     times = predict_checkpoint(loaded, training.checkpoint)
     if not times.node_rate or not times.drain:
         return times
-    result, given = stages[-1].result, loaded.scenario
-    nics = nic_rate(given)
-    share = share_for_steps(times.node_rate, nics)
-    changed = loaded.changed({"cluster.nic.bandwidth": f"{share * _bandwidth(given)} B/s"})
+    result, cluster = stages[-1].result, loaded.scenario.cluster
+    nics = nic_rate(loaded.scenario)
+    bandwidth = share_for_steps(times.node_rate, nics) * float(cluster.nic.bandwidth)
+    changed = loaded.changed({"cluster.nic.bandwidth": f"{bandwidth} B/s"})
     slower = simulate(changed).step_time / simulate(loaded).step_time
     busy = max((link.utilisation for link in result.links if ".nic" in link.name), default=0.0)
     return with_steps(times, nics, busy, max(1.0, slower))
-
-
-def _bandwidth(given: Any) -> float:
-    return float(given.cluster.nic.bandwidth)
 
 
 # --- the run --------------------------------------------------------------------------------------
@@ -224,24 +301,24 @@ def _interval(
 def warnings_of(whole: WholeRun) -> list[str]:
     """Return why the goodput of a run is low, or tends to zero."""
     mean, restart, times = whole.mean_time_between_failures, whole.restart, whole.times
-    found = []
+    warnings = []
     if restart >= mean:
-        found.append(
+        warnings.append(
             f"a restart takes {format_seconds(restart)}, the mean time between failures is"
             f" {format_seconds(mean)}: goodput is below exp(-{restart / mean:.3g}) ="
             f" {exp(-restart / mean):.2g} and tends to zero with more nodes"
         )
     if whole.run.interval < times.block:
-        found.append(
+        warnings.append(
             f"the interval of {format_seconds(whole.run.interval)} is shorter than the save, which"
             f" blocks the work for {format_seconds(times.block)}: more than half of the time is"
             " spent on saves"
         )
     if whole.run.interval > 2 * mean:
-        found.append(
+        warnings.append(
             f"the interval of {format_seconds(whole.run.interval)} is longer than twice the mean"
             f" time between failures, {format_seconds(mean)}: most work is lost"
         )
-    if not found and whole.expected < LOW:
-        found.append(f"failures every {format_seconds(mean)} leave little time for work")
-    return found
+    if not warnings and whole.expected < LOW:
+        warnings.append(f"failures every {format_seconds(mean)} leave little time for work")
+    return warnings

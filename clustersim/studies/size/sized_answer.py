@@ -81,7 +81,8 @@ def _drawn(found: ModelSteps, days: float) -> Bill | None:
         return None
     seconds = days * DAY
     useful = found.goodput.share * seconds
-    return bill(energy, {"useful": useful, "waiting": seconds - useful})
+    accounting = {"useful": useful, "waiting": seconds - useful}
+    return bill([(1.0, energy)], accounting, found.tokens)
 
 
 def _price(found: ModelSteps) -> Price | None:

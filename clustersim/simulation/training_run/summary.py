@@ -2,27 +2,32 @@
 
 from collections.abc import Iterator
 from math import expm1, inf, isfinite
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from clustersim.answers import answer_from
 from clustersim.arrays import Floats
 from clustersim.failures.checkpoint_intervals import best_interval, flat_range
 from clustersim.failures.renewal import ACCOUNTS
+from clustersim.metrics.bill import bill
+from clustersim.scenario.costs import rate_of, site_of
 from clustersim.scenario.training import PublishedRun
 from clustersim.simulation.training_run.answer import (
+    DAY,
     Accounting,
     CauseAnswer,
     CheckpointAnswer,
     ClosedForm,
     CurvePoint,
+    MeanAndPeak,
+    PowerLevels,
     PublishedRunCheck,
     RunSpread,
     StageAnswer,
     TrainAnswer,
 )
-from clustersim.simulation.training_run.bill import RunBill, run_bill
-from clustersim.simulation.training_run.whole_run import DAY, WholeRun, warnings_of
+from clustersim.simulation.training_run.whole_run import WholeRun, warnings_of
 
 POINTS: Final = 41
 """Points of the curve of goodput over checkpoint intervals."""
@@ -49,7 +54,7 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
         interruptions=interruptions,
         accounting=accounting,
         checkpoint=_checkpoint(whole),
-        **vars(_bill(whole, accounting)),
+        **_bill(whole, accounting),
         devices=given.devices,
         nodes=given.cluster.nodes,
         tokens=sum(stage.tokens for stage in whole.stages),
@@ -74,13 +79,46 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
 UNBOUNDED: Final = "the run has no end"
 """Why values of energy and money are missing."""
 
+LEVELS: Final = 400
+"""Levels of power over a step."""
 
-def _bill(whole: WholeRun, accounting: Accounting) -> RunBill:
-    """Return energy, emissions and price, where the run ends."""
-    if isfinite(accounting.elapsed):
-        return run_bill(whole, accounting)
+
+def _bill(whole: WholeRun, accounting: Accounting) -> dict[str, Any]:
+    """Return energy, emissions and price, by key of the answer; or why they are not known.
+
+    Raises
+    ------
+    CatalogError
+        when there is no site of the name that `costs` has.
+    """
+    if not isfinite(accounting.elapsed):
+        return _no_bill(UNBOUNDED)
+    scenario, steps, traces = whole.loaded.scenario, [], []
+    site = site_of(scenario.costs, f"{whole.loaded.where('costs', 'site')}: ")
+    price = rate_of(scenario.costs, scenario.cluster.node.accelerator.name)
+    for stage in whole.stages:
+        energy, trace = stage.result.energy, stage.result.power
+        if energy is None or trace is None:
+            return _no_bill(f"no source states the power of the nodes of {scenario.cluster.name}")
+        steps.append((stage.seconds / whole.run.work, energy))
+        traces.append(trace)
+    tokens = sum(stage.tokens for stage in whole.stages)
+    whole_bill = bill(steps, vars(accounting), tokens, site, price)
+    levels = traces[-1].thinned(LEVELS)
+    return {
+        "energy_kwh": whole_bill.energy_kwh,
+        "power_w": MeanAndPeak(whole_bill.mean_w, max(trace.peak for trace in traces)),
+        "cost": whole_bill.cost,
+        "co2e_kg": whole_bill.co2e_kg,
+        "unavailable": whole_bill.unavailable,
+        "power_levels": PowerLevels(tuple(levels.time.tolist()), tuple(levels.watts.tolist())),
+        "bill": whole_bill,
+    }
+
+
+def _no_bill(why: str) -> dict[str, Any]:
     keys = ("energy_kwh", "power_w", "cost", "co2e_kg")
-    return RunBill(None, None, None, None, dict.fromkeys(keys, UNBOUNDED))
+    return {**dict.fromkeys(keys), "unavailable": dict.fromkeys(keys, why)}
 
 
 # --- time -----------------------------------------------------------------------------------------
@@ -108,25 +146,23 @@ def _accounting(whole: WholeRun) -> Accounting:
 
 def _interruptions(whole: WholeRun, elapsed: float) -> float:
     """Return the mean number of failures and planned stops."""
-    found = whole.replicated
-    if found is None:
+    runs = whole.replicated
+    if runs is None:
         return min(elapsed / whole.mean_time_between_failures, 1e18)
-    return float(found.failures.sum(axis=1).mean() + found.stops.mean())
+    return float(runs.failures.sum(axis=1).mean() + runs.stops.mean())
 
 
 def _causes(whole: WholeRun, elapsed: float) -> list[CauseAnswer]:
     """Return the causes of failures, the most frequent first."""
-    found, seconds = whole.replicated, min(elapsed, 1e18)
-    counts = (
-        [cause.rate * seconds for cause in whole.causes]
-        if found is None
-        else found.failures.mean(axis=0).tolist()
-    )
-    each = [
+    runs, seconds = whole.replicated, min(elapsed, 1e18)
+    counts = [cause.rate * seconds for cause in whole.causes]
+    if runs is not None:
+        counts = runs.failures.mean(axis=0).tolist()
+    causes = [
         CauseAnswer(cause.name, float(count), cause.restart)
         for cause, count in zip(whole.causes, counts, strict=True)
     ]
-    return sorted(each, key=lambda cause: -cause.count)
+    return sorted(causes, key=lambda cause: -cause.count)
 
 
 def _closed_form(whole: WholeRun) -> ClosedForm:
@@ -147,15 +183,15 @@ def _closed_form(whole: WholeRun) -> ClosedForm:
 
 def _spread(whole: WholeRun, elapsed: float) -> RunSpread:
     """Return days and goodput over the replications."""
-    found, seed = whole.replicated, whole.training.seed
-    if found is None:
+    runs, seed = whole.replicated, whole.training.seed
+    if runs is None:
         days = min(elapsed / DAY, 1e18)
         return RunSpread(0, seed, None, None, days, days, days, days, 0.0, 0.0, ())
-    days_of: Floats = found.elapsed / DAY
+    days_of: Floats = runs.elapsed / DAY
     count = len(days_of)
     deviation = float(days_of.std(ddof=1)) if count > 1 else None
     p10, p50, p90, p99 = np.quantile(days_of, (0.1, 0.5, 0.9, 0.99)).tolist()
-    low, high = np.quantile(found.goodput, (0.1, 0.9)).tolist()
+    low, high = np.quantile(runs.goodput, (0.1, 0.9)).tolist()
     return RunSpread(
         count=count,
         seed=seed,
@@ -176,31 +212,29 @@ def _calendar(whole: WholeRun) -> tuple[tuple[float, ...], ...]:
 
     Between two interruptions a run waits, restarts, works and saves, and loses what comes last.
     """
-    found = whole.replicated
-    if found is None or not len(found.history):
+    runs = whole.replicated
+    if runs is None or not len(runs.history):
         return ()
-    length = float(found.elapsed[0])
-    days = min(MAX_DAYS, int(np.ceil(length / DAY)))
+    days = min(MAX_DAYS, int(np.ceil(float(runs.elapsed[0]) / DAY)))
     hours = np.zeros((days, len(ACCOUNTS)))
     now = 0.0
     first = np.zeros(len(ACCOUNTS))
     first[ACCOUNTS.index("planned")] = whole.run.start
-    for row in [first, *found.history]:
+    for row in [first, *runs.history]:
         for group in (("waiting",), ("restarting",), ("useful", "saving", "planned"), ("lost",)):
-            places = [ACCOUNTS.index(name) for name in group]
-            seconds = row[places]
-            now = _spread_over_days(hours, now, seconds, places)
+            columns = [ACCOUNTS.index(name) for name in group]
+            now = _spread_over_days(hours, now, row[columns], columns)
     return tuple(tuple(map(float, day)) for day in hours / 3600)
 
 
-def _spread_over_days(hours: Floats, now: float, seconds: Floats, places: list[int]) -> float:
+def _spread_over_days(hours: Floats, now: float, seconds: Floats, columns: list[int]) -> float:
     """Add some seconds from an instant on to their days; return the instant after them."""
     total = float(seconds.sum())
     end = now + total
     day = int(now // DAY)
     while total > 0 and day * DAY < end and day < len(hours):
         share = (min(end, (day + 1) * DAY) - max(now, day * DAY)) / total
-        hours[day, places] += share * seconds
+        hours[day, columns] += share * seconds
         day += 1
     return end
 
@@ -224,9 +258,7 @@ def _stages(whole: WholeRun) -> Iterator[StageAnswer]:
 
 def _checkpoint(whole: WholeRun) -> CheckpointAnswer:
     times, mean, run = whole.times, whole.mean_time_between_failures, whole.run
-    storage, written = whole.loaded.scenario.cluster.storage, times.durable
-    if times.drain:
-        written = times.drain
+    storage, written = whole.loaded.scenario.cluster.storage, times.drain or times.durable
     fails = isfinite(mean)
     return CheckpointAnswer(
         bytes=times.nbytes,
@@ -291,19 +323,13 @@ def _published(
 def _compared(
     number: PublishedRun, predicted: float, changed: tuple[str, ...]
 ) -> PublishedRunCheck:
-    holds = None
-    if number.bound is not None:
-        holds = (
-            predicted >= number.value if number.bound == "at-least" else (predicted <= number.value)
-        )
-    compared = number.bound is None and not changed and number.value
-    return PublishedRunCheck(
-        metric=number.metric,
-        value=number.value,
-        predicted=predicted,
-        bound=number.bound,
-        error=predicted / number.value - 1 if compared else None,
-        holds=holds,
-        source=number.source,
-        changed=changed,
+    holds = error = None
+    if number.bound == "at-least":
+        holds = predicted >= number.value
+    elif number.bound is not None:
+        holds = predicted <= number.value
+    elif number.value and not changed:
+        error = predicted / number.value - 1
+    return answer_from(
+        PublishedRunCheck, number, predicted=predicted, error=error, holds=holds, changed=changed
     )
