@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from clustersim.memory.verdict import HostMemory, MemoryAnswer
 from clustersim.metrics.attribution import BUBBLES, PARTS, SlowestStage
+from clustersim.metrics.communication import ExposedCommunication
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.runs.variants import RAN, Run, Variant
 from clustersim.simulation.service.answer import (
@@ -19,14 +20,12 @@ from clustersim.simulation.service.answer import (
 )
 from clustersim.simulation.step.answer import (
     DeviceTflops,
-    ExposedCommunication,
     Fusion,
     PowerAnswer,
     RunAnswer,
     RunCounts,
-    RunMeasures,
 )
-from clustersim.simulation.training_run.answer import Accounting, CheckpointAnswer
+from clustersim.simulation.training_run.answer import Accounting, CheckpointAnswer, RunMeasures
 from clustersim.studies.compare import CompareAnswer, compare_two
 from clustersim.studies.compare import page as compare_pages
 from clustersim.studies.compare.answer import ComparedRun

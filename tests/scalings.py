@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from answers import answer, run_of
+from clustersim.metrics.communication import ExposedCommunication
 from clustersim.runs.variants import INVALID, Run, Variant
 from clustersim.scenario.scaling import CurveFile
-from clustersim.simulation.step.answer import DeviceTflops, ExposedCommunication
+from clustersim.simulation.step.answer import DeviceTflops
 from clustersim.studies.scale import ScalingAnswer
 from clustersim.studies.scale.arguments import CurveRequest
 from clustersim.studies.scale.points import PlannedPoint

@@ -11,7 +11,7 @@ some more, evenly.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,34 +34,40 @@ _GROUPS: Final = {
 """The kind of group whose links limit the rate of a component."""
 
 
-class Exposed(NamedTuple):
+@dataclass(frozen=True)
+class ExposedCommunication:
     """Communication that no computation hides.
 
     Attributes
     ----------
-    part : component of the step time
+    part : kind of communication, as in `attribution`; the longest first
     seconds : mean of all ranks [s]
-    limit : the link that limits its rate without other traffic; None where it crosses no link
+    link : the link that limits its rate without other traffic; null where it crosses none
+    kind : kind of that link
     """
 
     part: str
     seconds: float
-    limit: Limit | None
+    link: str | None
+    kind: str | None
 
 
-def exposed(attribution: Mapping[str, float], limits: Mapping[str, Limit]) -> list[Exposed]:
+def exposed(
+    attribution: Mapping[str, float], limits: Mapping[str, Limit]
+) -> tuple[ExposedCommunication, ...]:
     """Return the communication that no computation hides, the longest first.
 
     Parameters
     ----------
     limits : for each kind of group, the link that limits its rate
     """
-    components = [
-        Exposed(part, attribution[part], limits.get(group))
-        for part, group in _GROUPS.items()
-        if attribution[part] > 0
-    ]
-    return sorted(components, key=lambda component: (-component.seconds, component.part))
+    components = []
+    for part, group in _GROUPS.items():
+        if attribution[part] > 0:
+            limit = limits.get(group)
+            link, kind = (limit.link, limit.kind) if limit else (None, None)
+            components.append(ExposedCommunication(part, attribution[part], link, kind))
+    return tuple(sorted(components, key=lambda each: (-each.seconds, each.part)))
 
 
 # --- links ----------------------------------------------------------------------------------------

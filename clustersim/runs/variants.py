@@ -27,9 +27,8 @@ from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.answer import RunAnswer
-from clustersim.simulation.step.job_price import usd_per_hour
 from clustersim.simulation.step.result import Result
-from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
+from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits, usd_per_hour
 from clustersim.simulation.training_run.train import run_measures
 
 Answer = TypeVar("Answer")

@@ -70,7 +70,7 @@ def test_the_limiting_kernel_is_a_product_that_reads_weights_for_few_users():
 
 def test_services_are_ranked_by_tokens_for_a_dollar():
     """`--by output_tokens_per_usd` ranks cards by their quoted rates."""
-    found = clustersim.whatif_service(
+    found = clustersim.whatif(
         f"{NAME} load.concurrency=8 load.requests=16",
         settings=["costs.usd_per_device_hour=1", "cluster.node.interconnect.bandwidth=x2"],
         by="output_tokens_per_usd",

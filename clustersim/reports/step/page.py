@@ -153,13 +153,14 @@ def _time(result: "Result") -> Section:
         Column("limiting link"),
         Column("capacity", True),
     )
+    capacities = {limit.link: limit.capacity for limit in result.program.limits.values()}
     lines = tuple(
         (
             words(exposed.part),
             format_seconds(exposed.seconds, 3),
             percent(exposed.seconds / result.step_time),
-            exposed.limit.link if exposed.limit else "",
-            format_bandwidth(exposed.limit.capacity) if exposed.limit else "",
+            exposed.link or "",
+            format_bandwidth(capacities[exposed.link]) if exposed.link else "",
         )
         for exposed in result.exposed
     )

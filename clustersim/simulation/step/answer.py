@@ -9,7 +9,7 @@ from typing import Final
 
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.metrics.attribution import SlowestStage
-from clustersim.metrics.communication import GroupLinks, HotLink
+from clustersim.metrics.communication import ExposedCommunication, GroupLinks, HotLink
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Limit
 from clustersim.simulation.measures import Account, Kind
@@ -34,24 +34,6 @@ class DeviceTflops:
     model: float
     hardware: float
     executed: float
-
-
-@dataclass(frozen=True)
-class ExposedCommunication:
-    """Communication that no computation hides.
-
-    Attributes
-    ----------
-    part : kind of communication, as in `attribution`; the longest first
-    seconds : mean of all ranks [s]
-    link : the link that limits its rate without other traffic; null where it crosses none
-    kind : kind of that link
-    """
-
-    part: str
-    seconds: float
-    link: str | None
-    kind: str | None
 
 
 @dataclass(frozen=True)

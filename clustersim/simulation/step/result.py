@@ -6,13 +6,14 @@ from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
 
+from clustersim.answers import answer_from
 from clustersim.catalog.facts import STATED, stated_keys
 from clustersim.cost.power import machine_power, missing_power
 from clustersim.errors import CatalogError
 from clustersim.memory.levels import MemoryCurve, memory_curves
 from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import BUBBLES, SlowestStage, slowest_stage
-from clustersim.metrics.communication import Exposed, GroupLinks, HotLink, exposed
+from clustersim.metrics.communication import ExposedCommunication, GroupLinks, HotLink, exposed
 from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_energy
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Program
@@ -21,7 +22,6 @@ from clustersim.simulation.step.answer import (
     DeviceTflops,
     DisturbanceAnswer,
     ExpertBalance,
-    ExposedCommunication,
     Fusion,
     PowerAnswer,
     PublishedCheck,
@@ -82,8 +82,8 @@ class Result:
     executed_flops: float
     attribution: dict[str, float]
     recomputed: float
-    links: list[HotLink]
-    groups: list[GroupLinks]
+    links: tuple[HotLink, ...]
+    groups: tuple[GroupLinks, ...]
     routing: Routing | None
     activities: int
     wall: float
@@ -124,6 +124,11 @@ class Result:
         """Tokens of the whole job in a second [1/s]."""
         batch = self.scenario.batch
         return batch.global_ * batch.sequence / self.step_time
+
+    @property
+    def tokens_per_s_per_device(self) -> float:
+        """Tokens of a device in a second [1/s]."""
+        return self.tokens_per_s / self.devices
 
     @property
     def samples_per_s(self) -> float:
@@ -169,7 +174,7 @@ class Result:
         return self.bubble / (self.step_time - self.bubble)
 
     @property
-    def exposed(self) -> list[Exposed]:
+    def exposed(self) -> tuple[ExposedCommunication, ...]:
         """Communication that no computation hides, by kind, with the link that limits its rate."""
         return exposed(self.attribution, self.program.limits)
 
@@ -187,30 +192,17 @@ class Result:
             return None
         return power_trace(self.timeline, self.program.actors, self.energy.machine)
 
-    @property
-    def power_answer(self) -> PowerAnswer | None:
-        """Mean and highest power of the job, and the mean by component [W]."""
-        energy, trace = self.energy, self.power
-        if energy is None or trace is None:
-            return None
-        return PowerAnswer(energy.mean.total, trace.peak, energy.mean._asdict())
-
     @cached_property
-    def published(self) -> list[PublishedCheck]:
+    def published(self) -> tuple[PublishedCheck, ...]:
         """Each published number with the predicted one, in its own convention."""
-        return [self._check(given) for given in self.scenario.published]
+        return tuple(self._check(number) for number in self.scenario.published)
 
-    def _check(self, given: Published) -> PublishedCheck:
-        predicted = self.metric(given.metric, given.convention)
-        compared = given.metric != "fits" and not self.departures
-        return PublishedCheck(
-            metric=given.metric,
-            convention=given.convention,
-            value=given.value,
-            predicted=predicted,
-            error=predicted / given.value - 1 if compared else None,
-            source=given.source,
-            changed=self.departures,
+    def _check(self, number: Published) -> PublishedCheck:
+        predicted, changed = self.metric(number.metric, number.convention), self.departures
+        compared = number.metric != "fits" and not changed
+        error = predicted / number.value - 1 if compared else None
+        return answer_from(
+            PublishedCheck, number, predicted=predicted, error=error, changed=changed
         )
 
     @cached_property
@@ -227,7 +219,7 @@ class Result:
         values: dict[str, Callable[[], float]] = {
             "step_time_s": lambda: self.step_time,
             "tokens_per_s": lambda: self.tokens_per_s,
-            "tokens_per_s_per_device": lambda: self.tokens_per_s / self.devices,
+            "tokens_per_s_per_device": lambda: self.tokens_per_s_per_device,
             "tflops_per_device": lambda: self.flops_per_device(convention or "model") / 1e12,
             "mfu": lambda: self.mfu,
             "hfu": lambda: self.flops_per_device("hardware") / self.peak,
@@ -261,42 +253,24 @@ class Result:
     @cached_property
     def answer(self) -> RunAnswer:
         """The result in the keys of ``run --json``."""
-        program, routing = self.program, self.routing
-        return RunAnswer(
-            name=self.name,
+        program, routing, energy, trace = self.program, self.routing, self.energy, self.power
+        rates = (self.flops_per_device(kind) / 1e12 for kind in ("model", "hardware", "executed"))
+        power = None
+        if energy is not None and trace is not None:
+            power = PowerAnswer(energy.mean.total, trace.peak, energy.mean._asdict())
+        return answer_from(
+            RunAnswer,
+            self,
             title=self.scenario.title,
             step_time_s=self.step_time,
-            interval=self.interval,
-            tokens_per_s=self.tokens_per_s,
-            tokens_per_s_per_device=self.tokens_per_s / self.devices,
-            samples_per_s=self.samples_per_s,
-            tflops_per_device=DeviceTflops(
-                *(self.flops_per_device(kind) / 1e12 for kind in ("model", "hardware", "executed"))
-            ),
-            mfu=self.mfu,
-            hfu=self.hfu,
-            bubble_fraction=self.bubble_fraction,
-            bubble_overhead=self.bubble_overhead,
-            attribution=self.attribution,
+            tflops_per_device=DeviceTflops(*rates),
             recomputed_s=self.recomputed,
-            exposed=tuple(
-                ExposedCommunication(
-                    component.part,
-                    component.seconds,
-                    component.limit.link if component.limit else None,
-                    component.limit.kind if component.limit else None,
-                )
-                for component in self.exposed
-            ),
-            slowest_stage=self.slowest_stage,
             memory=self.memory.answer,
-            links=tuple(self.links),
             limits=program.limits,
-            groups=tuple(self.groups),
             experts=routing and ExpertBalance(routing.skew, 1 - routing.kept),
-            power_w=self.power_answer,
-            energy_per_step_j=None if self.energy is None else self.energy.joules,
-            published=tuple(self.published),
+            power_w=power,
+            energy_per_step_j=None if energy is None else energy.joules,
+            usd_per_hour=None,
             fusion=Fusion(program.fused.whole, program.fused.bound, self.scenario.fusion_bound),
             counts=RunCounts(
                 devices=self.devices,
@@ -305,10 +279,6 @@ class Result:
                 blocks=self.timeline.blocks,
                 activities=self.activities,
             ),
-            disturbances=self.disturbances,
-            replications=self.replications,
-            training=self.training,
-            assumed=self.assumed,
             wall_s=self.wall,
         )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.catalog.changes import Settings
+from clustersim.cost.prices import price_of
 from clustersim.engine.replay import Replayed
 from clustersim.memory.peak import estimate_memory
 from clustersim.memory.verdict import Verdict
@@ -111,6 +112,12 @@ def loaded_from(
     return scenario.changed(settings) if settings else scenario
 
 
+def usd_per_hour(given: Scenario) -> float | None:
+    """Return the price of the devices of a scenario; None if not known [USD/h]."""
+    price = price_of(given.cluster.node.accelerator.name, "on-demand")
+    return None if price is None else price.usd_per_device_hour * given.devices
+
+
 def step_time_of(job: Job, given: Scenario) -> float:
     """Return the time of a step of the job of a scenario, without its components [s]."""
     with garbage_collection_off():
@@ -155,8 +162,8 @@ def _measured(
         - (masked_flops(job.model, sequences, job.layers.recomputed) if fused else 0.0),
         attribution=average(timeline, program.actors),
         recomputed=recomputed(program),
-        links=hottest(program.carried, duration),
-        groups=links_of_groups(job.cluster, job.placement, embedding=job.reduces_embedding),
+        links=tuple(hottest(program.carried, duration)),
+        groups=tuple(links_of_groups(job.cluster, job.placement, embedding=job.reduces_embedding)),
         routing=job.routing if job.model.experts else None,
         activities=replayed.activities,
         wall=0.0,

@@ -173,7 +173,7 @@ def _run_stages(loaded: Loaded, training: Training) -> list[RunStage]:
         result = replayed[key]
         batch = result.scenario.batch
         if remaining is None:
-            remaining = _tokens(training, batch.global_ * batch.sequence, batch.sequence)
+            remaining = tokens_of_run(training, batch.global_ * batch.sequence, batch.sequence)
         tokens = remaining if last and part.tokens is None else (part.tokens or remaining)
         if tokens > remaining * (1 + 1e-9) or (tokens <= 0 and not last):
             raise PlanError(
@@ -202,7 +202,7 @@ def _changes(part: BatchStage) -> dict[str, object]:
     return changes | dict(part.set)
 
 
-def _tokens(training: Training, of_step: int, of_sequence: int) -> float:
+def tokens_of_run(training: Training, of_step: float, of_sequence: int) -> float:
     """Return the tokens of the run; steps and samples are those of its first part."""
     if training.tokens is not None:
         return training.tokens

@@ -19,8 +19,8 @@ from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.measures import Measure, check_measure, measures_of
 from clustersim.simulation.step.check import scenario_problems
-from clustersim.simulation.step.job_price import usd_per_hour
-from clustersim.simulation.training_run.stages import tokens_of_run
+from clustersim.simulation.step.simulate import usd_per_hour
+from clustersim.simulation.training_run.whole_run import tokens_of_run
 from clustersim.studies.compare import kinds_of
 from clustersim.studies.search.loop import OnProgress, Progress
 from clustersim.studies.search.step.arguments import (
