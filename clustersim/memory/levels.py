@@ -59,9 +59,9 @@ def changes_by_step(chunks: Sequence[ChunkMemory]) -> Changes:
     """Return how the steps of a stage change what it holds."""
     parts = tuple(sorted({part for memory in chunks for which in memory for part in which}))
     table = np.array([[[which.get(p, 0.0) for p in parts] for which in c] for c in chunks])
-    kept, ahead, back, left = (table[:, which] for which in range(4))
-    change = np.stack([kept, -kept, left - kept, -left], axis=1)
-    return Changes(parts, change, np.stack([ahead, back, back, np.zeros_like(kept)], axis=1))
+    saved, ahead, back, left = (table[:, which] for which in range(4))
+    change = np.stack([saved, -saved, left - saved, -left], axis=1)
+    return Changes(parts, change, np.stack([ahead, back, back, np.zeros_like(saved)], axis=1))
 
 
 _BEFORE: Final = np.array([0, 1, 1, 1])

@@ -104,17 +104,17 @@ def _other_streams(job: Job, stage: int) -> float:
 
 def _set_up(job: Job, blocks: Blocks, units: _Units, facts: ReplayFacts) -> None:
     model, shares = job.model, _shares(job)
-    kept = not job.offload.parameters
+    on_device = not job.offload.parameters
     narrow = job.shard.width if job.finetune is None or not job.finetune.quantised else 4
     table = narrow * model.longest * model.head_size
     tables = [table, table] if model.positions == "rotary" else []
     few = min(units.layers, SET_UP)
     for _ in range(few):
-        _wrap(blocks, tables, units.layer, facts.broadcast, shares, kept=kept)
-    further = sum(tables) + (sum(units.layer) / shares if kept else 0.0)
+        _wrap(blocks, tables, units.layer, facts.broadcast, shares, on_device=on_device)
+    further = sum(tables) + (sum(units.layer) / shares if on_device else 0.0)
     blocks.reserve((units.layers - few) * further)
     mask = [float(model.longest**2)] if facts.mask else []
-    _wrap(blocks, mask, units.root, facts.broadcast, shares, kept=kept)
+    _wrap(blocks, mask, units.root, facts.broadcast, shares, on_device=on_device)
 
 
 def _wrap(
@@ -124,7 +124,7 @@ def _wrap(
     bucket: float,
     shares: int,
     *,
-    kept: bool,
+    on_device: bool,
 ) -> None:
     """Set a unit up: its tensors are freed after its shard was cut from the flattened ones."""
     for nbytes in buffers:
@@ -140,7 +140,7 @@ def _wrap(
         blocks.free(flat)
     for block in separate:
         blocks.free(block)
-    if not kept:
+    if not on_device:
         blocks.free(shard)
 
 

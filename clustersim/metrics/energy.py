@@ -143,10 +143,10 @@ def _levels(track: Track, actor: Actor, duration: float, machine: MachinePower) 
         edges[of_steps + 2 * at :][:2] = span.ready, span.start
         levels[of_steps + 2 * at + 1] = machine.watts(TAIL_PARTS[span.name])
     edges[-2:] = track.finish, duration
-    return _kept(edges, levels)
+    return _lasting(edges, levels)
 
 
-def _kept(edges: Floats, watts: Floats) -> _Levels:
+def _lasting(edges: Floats, watts: Floats) -> _Levels:
     """Return the levels that last, each where it begins; the last edge is the end."""
     lasting = np.flatnonzero(edges[1:] > edges[:-1])
     changes = np.ones(len(lasting), dtype=np.bool_)

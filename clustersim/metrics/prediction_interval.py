@@ -138,10 +138,10 @@ def reach_of(runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes) -> Re
         return Reach(None, None, 0, f"no measured runs on {accelerator}")
     rho = intraclass_correlation(_errors(known))
     for evidence in _evidence(known, accelerator, nodes):
-        found = _range(evidence, rho)
+        errors = _range(evidence, rho)
         text = _count_text(evidence.runs, evidence.where)
-        if found is not None:
-            return Reach(math.exp(-found.low), math.exp(found.high), _count(evidence.runs), text)
+        if errors is not None:
+            return Reach(math.exp(-errors.low), math.exp(errors.high), _count(evidence.runs), text)
     return Reach(None, None, _count(evidence.runs), f"{text}, are too few")
 
 

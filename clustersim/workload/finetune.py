@@ -170,8 +170,7 @@ def frozen_bytes(
     """
     if finetune is None:
         return Frozen()
-    held = layer_parameters(model, layer)
-    weights = held.scaled(width)
+    weights = layer_parameters(model, layer).scaled(width)
     if not finetune.quantised:
         return Frozen(weights)
     narrower, constants = 0.0, 0.0

@@ -51,23 +51,23 @@ def of_inputs(kernels: Iterable[Kernel]) -> list[Kernel]:
 
     A collective that overlaps with weight gradients only is then exposed.
     """
-    found: list[Kernel] = []
+    chain: list[Kernel] = []
     for kernel in kernels:
         if isinstance(kernel, Overlapped):
             rest = tuple(k for k in kernel.kernels if not _of_weight(k))
-            found.append(kernel._replace(kernels=rest) if rest else kernel.moved)
+            chain.append(kernel._replace(kernels=rest) if rest else kernel.moved)
         elif not _of_weight(kernel):
-            found.append(kernel)
-    return found
+            chain.append(kernel)
+    return chain
 
 
 def of_weights(kernels: Iterable[Kernel]) -> list[Kernel]:
     """Return the part of a backward that computes weight gradients."""
-    found: list[Kernel] = []
+    gradients: list[Kernel] = []
     for kernel in kernels:
         inner = kernel.kernels if isinstance(kernel, Overlapped) else (kernel,)
-        found += [each for each in inner if _of_weight(each)]
-    return found
+        gradients += [each for each in inner if _of_weight(each)]
+    return gradients
 
 
 def _of_weight(kernel: Kernel) -> bool:

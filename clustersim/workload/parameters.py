@@ -117,9 +117,9 @@ def model_parts(model: Transformer) -> dict[str, float]:
 
 def multiplied(model: Transformer, layer: Layer) -> float:
     """Return the weights of a layer that one token multiplies: of experts, only `top_k`."""
-    found = layer_parameters(model, layer)
+    parameters = layer_parameters(model, layer)
     shape = model.experts
-    return found.split + (found.experts * shape.top_k / shape.count if shape else 0.0)
+    return parameters.split + (parameters.experts * shape.top_k / shape.count if shape else 0.0)
 
 
 def active_parameters(model: Transformer) -> float:

@@ -68,7 +68,7 @@ def zipf_shares(count: int, exponent: float, ranks: int) -> list[float]:
     >>> zipf_shares(4, 1.0, ranks=2)
     [1.0, 0.3333333333333333, 0.5, 0.25]
     """
-    popular = [1 / place**exponent for place in range(1, count + 1)]
+    popular = [1 / rank**exponent for rank in range(1, count + 1)]
     return [share for rank in range(ranks) for share in popular[rank::ranks]]
 
 
@@ -100,10 +100,10 @@ def nodes_of_token(shape: ExpertShape, nodes: int) -> float:
     >>> round(nodes_of_token(ExpertShape(count=8, top_k=2, ffn=1), nodes=4), 3)
     1.857
     """
-    given = shape.groups
-    if given is None and shape.count % nodes:
+    limited = shape.groups
+    if limited is None and shape.count % nodes:
         return min(nodes, shape.top_k)
-    groups, chosen = (nodes, nodes) if given is None else (given.count, given.limit)
+    groups, chosen = (nodes, nodes) if limited is None else (limited.count, limited.limit)
     each, here = shape.count // groups, max(1, groups // nodes)
     missed = sum(
         math.comb(here, j)

@@ -88,9 +88,9 @@ def shape_of(family: Family, parameters: float) -> dict[str, Any]:
     >>> shape["hidden"], shape["layers"], round(shape["parameters"]["value"] / 1e9, 1)
     (4096, 40, 7.4)
     """
-    wish = (parameters * assumed_width_per_layer / 11) ** (1 / 3)
-    step = next((step for least, step in _STEPS if wish >= least), SMALLEST)
-    width = max(SMALLEST, round(wish / step) * step)
+    wide = (parameters * assumed_width_per_layer / 11) ** (1 / 3)
+    step = next((step for least, step in _STEPS if wide >= least), SMALLEST)
+    width = max(SMALLEST, round(wide / step) * step)
     layers = (parameters - family.ends(width)) / family.per_layer(width)
     each = next(each for least, each in _LAYERS if layers >= least)
     layers = max(each, round(layers / each) * each)

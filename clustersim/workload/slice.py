@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final, NamedTuple
 
 from clustersim.catalog.frameworks import FrameworkRecord, KernelFacts
+from clustersim.catalog.models import ExpertShape
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.kernels import Collective, Gemm
 from clustersim.workload.model import Transformer
@@ -250,6 +251,12 @@ class Slice:
         """Elements of the attention matrix of this rank, b a s^2 / t c."""
         rows = float(self.model.sequence) ** 2 / self.context
         return self.micro * self.model.heads * rows / self.tensor
+
+    @property
+    def experts(self) -> ExpertShape:
+        """The mixture of experts of the model, which has one."""
+        assert self.model.experts is not None
+        return self.model.experts
 
     @property
     def heads(self) -> int:

@@ -79,9 +79,9 @@ def _hottest(
     weights = ((ends[1] - ends[0]) * quantile + ends[0]) ** (1 / (1 - alpha))
     loads = np.minimum(np.round(weights / weights.sum() * routed), tokens)
     whole = experts // local * local
-    placed = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     devices = [
-        _busiest(placed.permutation(loads)[:whole].reshape(-1, local), tokens, routed)
+        _busiest(generator.permutation(loads)[:whole].reshape(-1, local), tokens, routed)
         for _ in range(_PLACEMENTS)
     ]
     chosen = sorted(devices, key=sum)[_PLACEMENTS // 2]

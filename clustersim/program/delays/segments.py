@@ -77,7 +77,7 @@ class SyncPoints:
 
     @property
     def everywhere(self) -> bool:
-        """Whether blocks of all stages have."""
+        """Whether blocks of all stages have such collectives."""
         return len(self._axes_of_stages) == self._job.plan.pipeline
 
     def with_replica(self, replica: int) -> tuple[int, ...]:

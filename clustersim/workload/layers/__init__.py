@@ -25,8 +25,8 @@ def ops_by_part(shard: Slice, layer: Layer) -> dict[str, list[Op]]:
     Parts are ``gradients``, ``attention``, and ``mlp`` or ``router``, ``experts``, ``shared`` and
     ``end``.
     """
-    held = trainable(shard.model, layer, shard.finetune)
-    weights = held.dense(shard.tensor) + held.of_experts(shard.expert, shard.expert_tensor)
+    trained = trainable(shard.model, layer, shard.finetune)
+    weights = trained.dense(shard.tensor) + trained.of_experts(shard.expert, shard.expert_tensor)
     norm = norm_op("mlp norm", shard)
     residual = [*_output_norm("mlp", shard), residual_op("mlp residual", shard, "mlp")]
     *attention, projection = attention_ops(shard, layer)

@@ -70,12 +70,12 @@ def linear(
         widths = [sum(widths)]
     if shard.adapts(target) and shared == "input":
         shared = None  # gathered in 16 bits, which the adapter reads
-    found = Linear()
+    layers = Linear()
     for n in widths:
-        found = found.then(_frozen(shard, shard.finetune, name, target, (m, n, k), shared))
+        layers = layers.then(_frozen(shard, shard.finetune, name, target, (m, n, k), shared))
         if shard.adapts(target):
-            found = found.then(_adapter(shard, shard.finetune, name, m, n, k))
-    return found
+            layers = layers.then(_adapter(shard, shard.finetune, name, m, n, k))
+    return layers
 
 
 def _trained(shard: Slice, name: str, shape: Shape, shared: Shared) -> Linear:
@@ -88,13 +88,13 @@ def _trained(shard: Slice, name: str, shape: Shape, shared: Shared) -> Linear:
     apart = shard.sequence_parallel
     read, turned = _cast(shard, name, m * k, apart=apart, first=shared == "input")
     late = apart and shared == "gradient"
-    given, given_turned = _cast(shard, f"{name} gradient", m * n, apart=late, first=late)
+    gradient, gradient_turned = _cast(shard, f"{name} gradient", m * n, apart=late, first=late)
     back: tuple[Gemm | Stream, ...] = (
         *_weight_cast(shard, f"{name} weight again", facts.weight_cast_backward * n * k, 1),
-        *given,
+        *gradient,
         shard.gemm(f"{name} input gradient", m, k, n),
         *turned,
-        *given_turned,
+        *gradient_turned,
         shard.gemm(f"{name} weight gradient", n, k, m, of_weight=True),
     )
     ahead: tuple[Gemm | Stream, ...] = (
@@ -143,8 +143,8 @@ def narrowed(shard: Slice, name: str, numbers: int, ways: int = 2) -> tuple[Stre
     recipe = shard.precision
     if not recipe.cast:
         return ()
-    found = recipe.width if recipe.whole and shard.kernels.cast_searched else 0
-    moved = found + recipe.width + ways * recipe.operand
+    searched = recipe.width if recipe.whole and shard.kernels.cast_searched else 0
+    moved = searched + recipe.width + ways * recipe.operand
     return (Stream(f"{name} cast", float(moved * numbers)),)
 
 
@@ -158,11 +158,11 @@ def _frozen(
     m, n, k = shape
     wide = () if target == "logits" else widened(finetune, name, n, k, shard.width)
     read = m * k // (shard.shared if shared == "input" else 1)
-    given = m * n // (shard.shared if shared == "gradient" else 1)
+    gradient = m * n // (shard.shared if shared == "gradient" else 1)
     return Linear(
         (*narrowed(shard, name, read, ways=1), *wide, shard.gemm(name, m, n, k)),
         (
-            *narrowed(shard, f"{name} gradient", given, ways=1),
+            *narrowed(shard, f"{name} gradient", gradient, ways=1),
             *wide,
             shard.gemm(f"{name} input gradient", m, k, n),
         ),
@@ -216,13 +216,13 @@ def _adapter(shard: Slice, finetune: Finetune, name: str, m: int, n: int, k: int
         *([Stream(f"{name} adapter dropout backward", (2 * w + 1) * m * k)] if drops else []),
         Stream(f"{name} adapter gradient sum", 3 * w * m * k),
     ]
-    found = Linear(
+    adapter = Linear(
         tuple(ahead),
         tuple(back),
         inputs=0.0 if drops else w * m * k,
         inside=((w + 1) * m * k if drops else 0) + w * m * r,
     )
-    return found.then(_magnitude(shard, finetune, name, m, n, k))
+    return adapter.then(_magnitude(shard, finetune, name, m, n, k))
 
 
 def _last_use(product: Gemm) -> Gemm:

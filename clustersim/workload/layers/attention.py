@@ -113,8 +113,8 @@ def latent_ops(shard: Slice) -> list[Op]:
 def _down(shard: Slice, columns: list[int]) -> Op:
     """The products that every tensor rank computes as a whole; no gradient reduction."""
     rows = shard.tokens // shard.shared
-    found = linear(shard, "latent down", "qkv", rows, columns, shard.model.hidden)
-    return Op("qkv down", found.forward, found.backward, found.inputs, found.inside)
+    down = linear(shard, "latent down", "qkv", rows, columns, shard.model.hidden)
+    return Op("qkv down", down.forward, down.backward, down.inputs, down.inside)
 
 
 def _positions(shard: Slice) -> Op:

@@ -159,8 +159,8 @@ def _flash(shard: Slice, layer: Layer) -> Core:
         name="flash attention backward", flops=2 * pairs * (3 * d + 2 * e), nbytes=moved,
         backward=True,
     )  # fmt: skip
-    laid, given = (_copies(shard, way) for way in (0, 1))
-    return Core([*laid, *spread, ahead], [back, *gathered, *given], numbers)
+    before, after = (_copies(shard, way) for way in (0, 1))
+    return Core([*before, *spread, ahead], [back, *gathered, *after], numbers)
 
 
 def _copies(shard: Slice, way: int) -> list[Stream]:

@@ -24,8 +24,7 @@ Counted in the source of Megatron-Core, ``moe/moe_utils.py``, not in a profile."
 
 def experts_ops(shard: Slice) -> list[Op]:
     """Return the operations of a layer's experts, with the router first."""
-    shape, m = shard.model.experts, shard.model
-    assert shape is not None
+    shape, m = shard.experts, shard.model
     columns = shape.ffn // shard.expert_tensor
     fused = shard.kernels.experts_fused
     activation = activation_op(shard, float(_rows(shard) * columns), "expert activation")
@@ -50,9 +49,8 @@ def experts_ops(shard: Slice) -> list[Op]:
 
 def shared_ops(shard: Slice) -> list[Op]:
     """Return the operations of the shared experts, if any."""
-    shape = shard.model.experts
-    assert shape is not None
-    return mlp_ops(shard, shape.shared * shape.ffn, "shared ") if shape.shared else []
+    width = shard.experts.shared * shard.experts.ffn
+    return mlp_ops(shard, width, "shared ") if width else []
 
 
 def _skewed(op: Op, skew: float) -> Op:
@@ -67,8 +65,7 @@ def _tokens(shard: Slice) -> int:
 
 def _copies(shard: Slice) -> float:
     """Rows of this rank's tokens, one per expert within capacity, n k."""
-    assert shard.model.experts is not None
-    return _tokens(shard) * shard.model.experts.top_k * shard.routing.kept
+    return _tokens(shard) * shard.experts.top_k * shard.routing.kept
 
 
 def _rows(shard: Slice) -> int:
@@ -78,8 +75,7 @@ def _rows(shard: Slice) -> int:
 
 def _router(shard: Slice) -> Op:
     """Scores of all experts for each token, and the top k."""
-    m, shape = shard.model, shard.model.experts
-    assert shape is not None
+    m, shape = shard.model, shard.experts
     tokens, scores = _tokens(shard), 4.0 * _tokens(shard) * shape.count
     ahead, back = shard.kernels.bookkeeping
     return Op(
@@ -102,12 +98,13 @@ def _router(shard: Slice) -> Op:
 
 def _permute(shard: Slice) -> Op:
     """Copy tokens in the order of their experts; backward sums the gradients of the copies."""
+    return _row_copies(shard, "permute")
+
+
+def _row_copies(shard: Slice, name: str) -> Op:
+    """Read or write every row of tokens, and write or read its copies."""
     moved = shard.width * (_tokens(shard) + _copies(shard)) * shard.model.hidden
-    return Op(
-        "permute",
-        forward=(Stream("permute", moved, 2),),
-        backward=(Stream("permute backward", moved, 2),),
-    )
+    return Op(name, (Stream(name, moved, 2),), (Stream(f"{name} backward", moved, 2),))
 
 
 def _dispatch(shard: Slice) -> Op:
@@ -137,20 +134,17 @@ def _sorting(shard: Slice, name: str) -> list[Kernel]:
 
     Megatron-Core, ``MoEAlltoAllTokenDispatcher``, permutation 2 and unpermutation 2.
     """
-    shape = shard.model.experts
-    assert shape is not None
-    if not shard.kernels.rows_sorted or shard.expert == 1 or shape.count == shard.expert:
+    if not shard.kernels.rows_sorted or shard.expert in (1, shard.experts.count):
         return []
     return [Stream(name, 2.0 * shard.width * _rows(shard) * shard.model.hidden)]
 
 
 def _counts(shard: Slice) -> list[Kernel]:
     """Exchange the row counts per expert in the group, in numbers of 8 bytes."""
-    shape = shard.model.experts
-    assert shape is not None
     if not shard.kernels.rows_counted or shard.expert == 1:
         return []
-    return [Collective("token counts", "all-gather", 8.0 * shape.count * shard.expert, "expert")]
+    nbytes = 8.0 * shard.experts.count * shard.expert
+    return [Collective("token counts", "all-gather", nbytes, "expert")]
 
 
 def _weights(shard: Slice, name: str) -> list[Kernel]:
@@ -211,9 +205,7 @@ def _product(
     read : whether the input comes from a fused product, as it is read
     made : whether the gradient of the result does
     """
-    shape = shard.model.experts
-    assert shape is not None
-    local = shape.count // shard.expert
+    local = shard.experts.count // shard.expert
     rows = _rows(shard)
     m = max(1, round(rows / local))
     batch, times = (local, 1) if shard.kernels.experts_grouped else (1, local)
@@ -263,8 +255,7 @@ def _biases(shard: Slice) -> list[Op]:
     those of the routing weights the same over the columns. Megatron-Core, ``moe/experts.py``,
     ``TEGroupedMLP``, ``_apply_bias``.
     """
-    shape, m = shard.model.experts, shard.model
-    assert shape is not None
+    shape, m = shard.experts, shard.model
     if "mlp" not in m.biases or not shard.kernels.experts_separate:
         return []
     local, rows = shape.count // shard.expert, shard.width * float(_rows(shard))
@@ -284,12 +275,7 @@ def _unpermute(shard: Slice) -> Op:
     Megatron-Core, ``moe/experts.py``, ``TEGroupedMLP``: weights multiply the activation, so the
     results need not be saved.
     """
-    moved = shard.width * (_copies(shard) + _tokens(shard)) * shard.model.hidden
-    return Op(
-        "unpermute",
-        forward=(Stream("unpermute", moved, 2),),
-        backward=(Stream("unpermute backward", moved, 2),),
-    )
+    return _row_copies(shard, "unpermute")
 
 
 def shared_sum(shard: Slice) -> Op:

@@ -39,8 +39,8 @@ def _gate_product(shard: Slice, name: str, columns: int) -> Op:
     It reads the input that the up projection has gathered and saves; the sum of both input
     gradients is omitted, as the second product accumulates.
     """
-    found = linear(shard, f"mlp {name}", "mlp", shard.tokens, columns, shard.model.hidden)
-    return Op(name, forward=found.forward, backward=found.backward, inside=found.inside)
+    gate = linear(shard, f"mlp {name}", "mlp", shard.tokens, columns, shard.model.hidden)
+    return Op(name, forward=gate.forward, backward=gate.backward, inside=gate.inside)
 
 
 def activation_op(shard: Slice, inner: float, name: str) -> Op:

@@ -28,31 +28,31 @@ def column_op(
     so that they are gathered in 16 bits, not pipelined with the product: Transformer Engine,
     ``module/layernorm_linear.py``, ``return_layernorm_output``.
     """
-    found = linear(shard, name, target, shard.tokens, columns, k, "input")
+    layer = linear(shard, name, target, shard.tokens, columns, k, "input")
     numbers = columns if isinstance(columns, int) else sum(columns)
     bias = shard.width * shard.tokens * numbers
     summed_up = biased and not shard.frozen
     after = (Stream(f"{name} bias gradient", bias, of_weight=True),) if summed_up else ()
     return Op(
         op,
-        forward=_column_forward(shard, name, target, k, found),
-        backward=_column_backward(shard, name, k, found, after),
-        inputs=found.inputs / shard.shared,
-        inside=found.inside,
+        forward=_column_forward(shard, name, target, k, layer),
+        backward=_column_backward(shard, name, k, layer, after),
+        inputs=layer.inputs / shard.shared,
+        inside=layer.inside,
     )
 
 
 def _column_forward(
-    shard: Slice, name: str, target: str, k: int, found: Linear
+    shard: Slice, name: str, target: str, k: int, layer: Linear
 ) -> tuple[Kernel, ...]:
     """The gather of tokens comes before the product, or is pipelined with it."""
     if shard.adapts(target):
-        return (*gathered(shard, name, k, shard.width), *found.forward)
-    return _pipelined(shard, gathered(shard, name, k, shard.precision.operand), found.forward)
+        return (*gathered(shard, name, k, shard.width), *layer.forward)
+    return _pipelined(shard, gathered(shard, name, k, shard.precision.operand), layer.forward)
 
 
 def _column_backward(
-    shard: Slice, name: str, k: int, found: Linear, after: tuple[Stream, ...]
+    shard: Slice, name: str, k: int, layer: Linear, after: tuple[Stream, ...]
 ) -> tuple[Kernel, ...]:
     """The input gradient comes first, so that its reduction can overlap with the weight gradient.
 
@@ -61,11 +61,11 @@ def _column_backward(
     """
     total = summed(shard, f"{name} backward", k)
     if shard.frozen:
-        return (*found.backward, *total)
+        return (*layer.backward, *total)
     gather = gathered(shard, f"{name} again", k, shard.precision.operand)
     if not shard.kernels.tensor_overlap:
-        return (*gather, *found.backward, *after, *total)
-    first, last = found.backward[:-1], (*found.backward[-1:], *after)
+        return (*gather, *layer.backward, *after, *total)
+    first, last = layer.backward[:-1], (*layer.backward[-1:], *after)
     return (*_overlapped(gather, first), *_overlapped(total, last))
 
 
@@ -96,15 +96,15 @@ def _pipelined(
     if not (moved and shard.sequence_parallel and shard.kernels.tensor_pipelined):
         return (*kernels, *moved) if behind else (*moved, *kernels)
     products = {i: kernel.flops for i, kernel in enumerate(kernels) if isinstance(kernel, Gemm)}
-    place = max(products, key=products.__getitem__)
-    piece, rest = _piece(shard, kernels[place]), shard.tensor - 1
+    largest = max(products, key=products.__getitem__)
+    piece, rest = _piece(shard, kernels[largest]), shard.tensor - 1
     sums = (1 + 1 / shard.tensor) * moved[0].nbytes
     return (
-        *kernels[:place],
+        *kernels[:largest],
         Overlapped(moved[0], (piece,) * rest),
         piece,
         *((Stream(f"{moved[0].name} partial sums", sums),) if behind else ()),
-        *kernels[place + 1 :],
+        *kernels[largest + 1 :],
     )
 
 
@@ -116,15 +116,15 @@ def _piece(shard: Slice, product: Gemm | Stream) -> Gemm:
 
 def row_op(op: str, shard: Slice, name: str, target: str, n: int, k: int) -> Op:
     """Return a linear layer of n outputs with split inputs; k are those of this rank."""
-    found = linear(shard, name, target, shard.tokens, n, k, "gradient")
+    layer = linear(shard, name, target, shard.tokens, n, k, "gradient")
     total = summed(shard, name, n)
     gather = gathered(shard, f"{name} backward", n, shard.precision.operand)
     return Op(
         op,
-        forward=_pipelined(shard, total, found.forward, behind=True),
-        backward=_pipelined(shard, gather, found.backward),
-        inputs=found.inputs,
-        inside=found.inside,
+        forward=_pipelined(shard, total, layer.forward, behind=True),
+        backward=_pipelined(shard, gather, layer.backward),
+        inputs=layer.inputs,
+        inside=layer.inside,
     )
 
 
