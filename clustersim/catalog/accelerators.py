@@ -26,8 +26,6 @@ from clustersim.catalog.facts import (
     Strict,
     Watts,
 )
-from clustersim.catalog.files import is_file
-from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError
 
@@ -262,10 +260,5 @@ def find_kernel_fits(accelerator: str, folder: Path | None = None) -> KernelsRec
 
 def kernel_fits_in(folder: Path, accelerator: str) -> KernelsRecord | None:
     """Return the fits of an accelerator from a folder; None if it has no such file of this kind."""
-    path = folder / f"{accelerator}.yaml"
-    if not is_file(path):
-        return None
-    document = read_yaml(path, CatalogError)
-    if not isinstance(document.data, dict) or document.data.get("kind") != "kernels":
-        return None
-    return checked(KernelsRecord, Tree.of(document), CatalogError)
+    document = finding.find_in(folder, "kernels", accelerator)
+    return None if document is None else checked(KernelsRecord, Tree.of(document), CatalogError)

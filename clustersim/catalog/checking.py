@@ -9,6 +9,7 @@ Shipped files state the source of every value, or the reason for assuming it.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
@@ -156,7 +157,7 @@ def _at_fault(tree: Tree, path: Key, kind: str) -> Place:
         return place
     if kind == "missing" and _is_setting(of_type := tree.place((*path[:-1], "type"))):
         return of_type
-    shipped = finding.is_shipped(place.file)
+    shipped = _is_shipped(place.file)
     if kind != "value_error" and not shipped:
         return place
     best, closest = place, 0 if shipped else len(path)
@@ -165,10 +166,21 @@ def _at_fault(tree: Tree, path: Key, kind: str) -> Place:
         is_set = _is_setting(candidate)
         if common < max(closest, 1) or not (is_set or (shipped and common > closest)):
             continue
-        if not is_set and (candidate.file == place.file or finding.is_shipped(candidate.file)):
+        if not is_set and (candidate.file == place.file or _is_shipped(candidate.file)):
             continue
         best, closest = candidate, common
     return best
+
+
+def _is_shipped(file: str) -> bool:
+    """Whether a file, as messages name it, is one of the catalogue's own."""
+    if file.startswith("--"):
+        return False
+    try:
+        folder = Path(file).resolve().parent
+    except (OSError, RuntimeError, ValueError):  # no path
+        return False
+    return any(folder == finding.shipped(kind) for kind in finding.FOLDERS)
 
 
 def _is_setting(place: Place) -> bool:
@@ -264,7 +276,7 @@ def _in_key(
     fact = next((kind for kind in kinds if is_fact_type(kind)), None)
     if fact is not None and _is_plain(fact, value):
         place = tree.place(path)
-        if finding.is_shipped(place.file):
+        if _is_shipped(place.file):
             yield (
                 f"{place}: {dotted(path)}: {as_stated(value)} has no source"
                 f" (write {fact_form(kinds, value)})"

@@ -10,13 +10,14 @@
 In a checkout the folders are next to the package; in an installed wheel, inside it.
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from clustersim.catalog.files import is_file
-from clustersim.catalog.reading import Document, Place, read_yaml
-from clustersim.catalog.tree import nearest, over
-from clustersim.errors import CatalogError
+from clustersim.catalog.reading import Document, Key, Place, read_yaml
+from clustersim.catalog.tree import Tree, dotted, nearest, over, value_at
+from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
 
 FOLDERS: Final = {
@@ -49,17 +50,6 @@ def shipped(kind: str) -> Path:
     return inside if inside.is_dir() else checkout
 
 
-def is_shipped(file: str) -> bool:
-    """Whether a file, as messages name it, is one of the catalogue's own."""
-    if file.startswith("--"):
-        return False
-    try:
-        folder = Path(file).resolve().parent
-    except (OSError, RuntimeError, ValueError):  # no path
-        return False
-    return any(folder == shipped(kind) for kind in FOLDERS)
-
-
 def entry_names(kind: str) -> list[str]:
     """Return the names of all shipped files of `kind`, sorted."""
     return sorted(path.stem for path in shipped(kind).glob("*.yaml"))
@@ -79,12 +69,20 @@ def find(kind: str, name: str, folder: Path | None = None, where: str = "") -> D
     return extended(_written(kind, name, folder, where), kind, folder)
 
 
+def find_in(folder: Path, kind: str, name: str) -> Document | None:
+    """Return the file of that name in a folder as it is written; None if it is of another kind."""
+    if not is_file(path := folder / f"{name}.yaml"):
+        return None
+    document = read_yaml(path, CatalogError)
+    of_kind = isinstance(document.data, dict) and document.data.get("kind") == kind
+    return document if of_kind else None
+
+
 def _written(kind: str, name: str, folder: Path | None, where: str) -> Document:
     """Return the file of that kind and name as it is written."""
-    if folder is not None and is_file(path := folder / f"{name}.yaml"):
-        document = read_yaml(path, CatalogError)
-        if isinstance(document.data, dict) and document.data.get("kind") == kind:
-            return document
+    own = None if folder is None else find_in(folder, kind, name)
+    if own is not None:
+        return own
     path = shipped(kind) / f"{name}.yaml"
     if "/" in name or "\\" in name or not is_file(path):
         known = entry_names(kind)
@@ -133,3 +131,42 @@ def _extends(document: Document, kind: str) -> tuple[str, Place] | None:
             f"{place}: extends: needs the name of a {kind} (known: {', '.join(entry_names(kind))})"
         )
     return data["extends"], place
+
+
+Finder = Callable[[str, str, Path | None, str], Document]
+"""Returns the file of a kind and name, as `find` does."""
+
+
+def look_up(tree: Tree, path: Key, kind: str, folder: Path | None, find: Finder = find) -> Any:
+    """Replace the name at `path` by the catalogue file, under the values that are there already.
+
+    Parameters
+    ----------
+    folder : where a file of that name wins over a shipped one
+
+    Returns
+    -------
+    The values of the file with those over it; None where nothing is looked up.
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        when there is no name, or no file of that name.
+    """
+    owner = value_at(tree.data, path[:-1])
+    stated = owner.get(path[-1]) if isinstance(owner, dict) else None
+    if stated is None or (isinstance(stated, dict) and "kind" in stated):
+        return None  # missing, which the check of the schema reports, or a whole record
+    values = {"name": stated} if isinstance(stated, str) else stated
+    name = values.get("name") if isinstance(values, dict) else None
+    if not isinstance(name, str):
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise ScenarioError(
+            f"{tree.place(path)}: {dotted(path)}: needs the name of {article} {kind}"
+            f" (known: {', '.join(entry_names(kind))})"
+        )
+    document = find(kind, name, folder, f"{tree.place((*path, 'name'))}: {dotted(path)}: ")
+    if name.endswith(".json"):  # a file of another program, whose model has a name of its own
+        values = {key: value for key, value in values.items() if key != "name"}
+    owner[path[-1]] = values
+    return tree.graft(path, document)

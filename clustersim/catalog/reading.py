@@ -63,6 +63,11 @@ class Document:
     data: Any
     places: Mapping[Key, Place]
 
+    def part(self, key: str) -> "Document":
+        """Return the values below a key of the top, where a file has it."""
+        places = {path[1:]: place for path, place in self.places.items() if path[:1] == (key,)}
+        return Document(self.file, self.mapping().get(key), places)
+
     def mapping(self) -> dict[str, Any]:
         """Return the data where a file must be a mapping; else one clear error."""
         if not isinstance(self.data, dict):

@@ -77,6 +77,13 @@ def bare(value: Any) -> Any:
     return [bare(item) for item in value] if isinstance(value, list) else value
 
 
+def value_at(data: Any, path: Key) -> Any:
+    """Return the value at a path; None where a table on the way is missing."""
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
 @dataclass
 class Tree:
     """A nested mapping with the place of each value.
@@ -107,18 +114,15 @@ class Tree:
                 return self.places[path[:length]]
         return Place("(built in)")
 
-    def graft(self, path: Key, document: Document) -> None:
-        """Merge a document into the values at `path`, which win over it.
+    def graft(self, path: Key, document: Document) -> Any:
+        """Merge a document into the values at `path`, which win over it; return the result.
 
         A plain value over a sourced one replaces its value and becomes its own source.
         """
-        *parents, last = path
-        owner = self.data
-        for part in parents:
-            owner = owner[str(part)]
-        above = owner[str(last)]
-        owner[str(last)] = self._merged(document.data, above, path, document.places, ())
+        owner, last = value_at(self.data, path[:-1]), path[-1]
+        owner[last] = self._merged(document.data, owner[last], path, document.places, ())
         self.roots[path] = Place(document.file)
+        return owner[last]
 
     def _merged(
         self, below: Any, above: Any, path: Key, places: Mapping[Key, Place], inner: Key

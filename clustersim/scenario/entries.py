@@ -25,7 +25,7 @@ from clustersim.catalog.reliability import ReliabilityRecord
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.scenario.load import load_any
-from clustersim.scenario.references import look_up, references_in
+from clustersim.scenario.references import references_in, resolve
 from clustersim.scenario.schema import Scenario
 from clustersim.scenario.serving import ServingScenario
 
@@ -104,8 +104,7 @@ def entry_of_file(path: Path) -> Entry:
 
 def _entry(kind: str, document: Document, folder: Path | None) -> Entry:
     tree = Tree.of(document)
-    for path, inner in references_in(kind).items():
-        look_up(tree, path, inner, folder)
+    resolve(tree, folder, references=references_in(kind))
     record = checked(RECORDS[kind], tree, CatalogError)
     return Entry(kind, record.name, record.title or record.name, tree.data, record)
 

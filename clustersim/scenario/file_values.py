@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clustersim.catalog.changes import Scale
-from clustersim.scenario.load import WORDS, Loaded, LoadedService
+from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.references import WORDS
 
 LEFT_OUT: Final = ("published", "scaling", "assumed")
 """Keys of a scenario that belong to its own layout."""

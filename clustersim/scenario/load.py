@@ -24,7 +24,7 @@ from clustersim.catalog.reading import Document, Key, Place, parse_yaml, read_ya
 from clustersim.catalog.tree import Tree, bare, dotted, nearest
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
-from clustersim.scenario.references import REFERENCES, is_reference, look_up, name_failures, rename
+from clustersim.scenario.references import carry_out, is_reference, resolve
 from clustersim.scenario.schema import ClusterUse, Scenario
 
 if TYPE_CHECKING:
@@ -46,10 +46,6 @@ DESCRIPTIVE: Final = frozenset(
     }
 )
 """Keys of a scenario that do not state what is run."""
-
-
-WORDS: Final = {"precision": "weights"}
-"""Keys of a service whose word is short for a table: ``precision: fp8``, ``{weights: fp8}``."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +139,7 @@ class LoadedFile(Generic[Checked]):
             return self._same_kind(_loaded(self.origin, changes))
         tree = self.tree.branch()
         for change in more:
-            _carry_out(change, tree)
+            carry_out(change, tree)
         touched = {change.path[0] for change in more}
         same = {key: getattr(self.scenario, key) for key in tree.data if key not in touched}
         tables = {key: value for key, value in same.items() if isinstance(value, BaseModel)}
@@ -228,11 +224,16 @@ def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedServi
     ScenarioError, CatalogError
         one line for each problem, with file, line and key.
     """
+    origin = _read(path)
+    return _loaded(origin, changes_of(settings))
+
+
+def _read(path: str | Path) -> Origin:
+    """Return what the scenario of a file is made of."""
     if str(path) == "-":
-        document = parse_yaml(standard_input(), "(standard input)")
-        return _loaded(Origin("stdin", document, Path()), changes_of(settings))
+        return Origin("stdin", parse_yaml(standard_input(), "(standard input)"), Path())
     file = _file(Path(path))
-    return _loaded(Origin(file.stem, read_yaml(file), file.parent), changes_of(settings))
+    return Origin(file.stem, read_yaml(file), file.parent)
 
 
 def name_of(path: str | Path) -> str:
@@ -281,7 +282,7 @@ def load_cluster(
     file = Path(name)
     is_file = file.suffix in {".yaml", ".yml"}
     tree = Tree({"cluster": {"name": file.stem if is_file else name}}, {(): Place(where)})
-    _complete(tree, file.parent if is_file else Path(), changes_of(settings))
+    resolve(tree, file.parent if is_file else Path(), changes_of(settings))
     cluster = tree.data["cluster"]
     if cluster.get("nodes") is None:
         cluster["nodes"] = nodes or checked(_Machine, tree).cluster.size
@@ -298,33 +299,8 @@ class _MachineUse(Strict):
 
 def _loaded(origin: Origin, changes: tuple[Change, ...]) -> Loaded | LoadedService:
     tree = Tree.of(origin.document).copy()
-    _complete(tree, origin.folder, changes)
+    resolve(tree, origin.folder, changes)
     return _checked(tree, origin, changes)
-
-
-def _complete(tree: Tree, folder: Path | None, changes: tuple[Change, ...]) -> None:
-    """Look up the names in a tree and carry out changes: of names before, of values after."""
-    for change in filter(is_reference, changes):
-        rename(tree, change)
-    for path, kind in REFERENCES.items():
-        look_up(tree, path, kind, folder)
-    name_failures(tree, folder)
-    for change in changes:
-        if not is_reference(change):
-            _carry_out(change, tree)
-            for path, kind in REFERENCES.items():
-                if path[: len(change.path)] == change.path:  # the new value holds a name
-                    look_up(tree, path, kind, folder)
-    name_failures(tree, folder)
-
-
-def _carry_out(change: Change, tree: Tree) -> None:
-    """Carry out a change; the word of which it changes a part becomes a table first."""
-    first, *parts = change.path
-    word = tree.data.get(str(first))
-    if parts and first in WORDS and "load" in tree.data and isinstance(word, str):
-        tree.set(Change((first,), {WORDS[first]: word}, change.text))
-    tree.set(change)
 
 
 def _checked(
@@ -336,19 +312,17 @@ def _checked(
     """Return a tree as a checked scenario; `known` are the records of unchanged keys."""
     _check_extends(tree)
     _check_nodes(tree, origin.document)
+    record: type[Scenario | ServingScenario] = Scenario
     if "load" in tree.data:
-        from clustersim.scenario.serving import (
-            ServingScenario,
-        )  # 10 ms that steps need not wait for
+        from clustersim.scenario import serving  # 10 ms that steps need not wait for
 
-        serving = checked(ServingScenario, tree, known=known)
-        if origin.folder is not None:
-            _check_assumed(tree, serving)
-        return LoadedService(serving, tree, origin, changes)
-    scenario = checked(Scenario, tree, known=known)
+        record = serving.ServingScenario
+    scenario = checked(record, tree, known=known)
     if origin.folder is not None:  # measured cases name their own settings
         _check_assumed(tree, scenario)
-    return Loaded(scenario, tree, origin, changes)
+    if isinstance(scenario, Scenario):
+        return Loaded(scenario, tree, origin, changes)
+    return LoadedService(scenario, tree, origin, changes)
 
 
 def _at(record: BaseModel, path: Key) -> Any:

@@ -6,16 +6,17 @@ Values of the scenario win over those of the file, one by one.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog import finding
-from clustersim.catalog.accelerators import kernel_fits_in
 from clustersim.catalog.changes import Change
 from clustersim.catalog.files import is_file, read_text, shown
+from clustersim.catalog.finding import look_up
 from clustersim.catalog.reading import Document, Key
-from clustersim.catalog.tree import Tree, dotted
-from clustersim.errors import CatalogError, ScenarioError
+from clustersim.catalog.tree import Tree, value_at
+from clustersim.errors import CatalogError
 
 REFERENCES: Final[dict[Key, str]] = {
     ("cluster",): "cluster",
@@ -29,6 +30,9 @@ REFERENCES: Final[dict[Key, str]] = {
     ("training", "failures"): "reliability",
 }
 """Keys of a scenario that hold the name of a catalogue file, outer before inner, and its kind."""
+
+WORDS: Final = {"precision": "weights"}
+"""Keys of a service whose word is short for a table: ``precision: fp8``, ``{weights: fp8}``."""
 
 
 def references_in(kind: str) -> dict[Key, str]:
@@ -53,7 +57,7 @@ def is_reference(change: Change) -> bool:
     return _named(change) in REFERENCES
 
 
-def rename(tree: Tree, change: Change) -> None:
+def _rename(tree: Tree, change: Change) -> None:
     """Carry out a change that names another catalogue file, or none, before the names are read."""
     path = _named(change)
     for length in range(1, len(path) + 1):
@@ -63,79 +67,86 @@ def rename(tree: Tree, change: Change) -> None:
     tree.set(change)
 
 
-def look_up(tree: Tree, path: Key, kind: str, folder: Path | None) -> None:
-    """Replace the name at `path` by the catalogue file, under the values that are there already.
+def resolve(
+    tree: Tree,
+    folder: Path | None,
+    changes: Sequence[Change] = (),
+    references: Mapping[Key, str] = REFERENCES,
+) -> None:
+    """Look up the names in a tree and carry out changes: of names before, of values after.
 
     Parameters
     ----------
     folder : where a file of that name wins over a shipped one
-
-    Raises
-    ------
-    ScenarioError, CatalogError
-        when there is no name, or no file of that name.
+    references : the keys that hold names, each with the kind of file
     """
-    owner = _value(tree.data, path[:-1])
-    if not isinstance(owner, dict) or owner.get(path[-1]) is None:
-        return  # the check of the schema reports that it is missing
-    given = owner[path[-1]]
-    given = {"name": given} if isinstance(given, str) else given
-    if isinstance(given, dict) and "kind" in given:
-        return  # a whole record instead of a name
-    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-        raise ScenarioError(
-            f"{tree.place(path)}: {dotted(path)}: needs the name of {_article(kind)} {kind}"
-            f" (known: {', '.join(finding.entry_names(kind))})"
-        )
-    place = tree.place((*path, "name"))
-    if kind == "model" and given["name"].endswith(".json"):
-        owner[path[-1]] = {key: value for key, value in given.items() if key != "name"}
-        tree.graft(path, _imported(given["name"], folder, f"{place}: {dotted(path)}: "))
-        return
-    document = finding.find(kind, given["name"], folder, f"{place}: {dotted(path)}: ")
-    owner[path[-1]] = given
-    tree.graft(path, document)
-    if kind == "accelerator" and folder is not None:
-        _add_fits(owner[path[-1]], folder)
+    for change in filter(is_reference, changes):
+        _rename(tree, change)
+    _look_up_all(tree, (), folder, references)
+    for change in changes:
+        if not is_reference(change):
+            carry_out(change, tree)
+            _look_up_all(tree, change.path, folder, references)  # the new value may hold names
+    _look_up_all(tree, ("training",), folder, references)  # of a run that a change states
 
 
-def name_failures(tree: Tree, folder: Path | None) -> None:
+def carry_out(change: Change, tree: Tree) -> None:
+    """Carry out a change; the word of which it changes a part becomes a table first."""
+    first, *parts = change.path
+    word = tree.data.get(str(first))
+    if parts and first in WORDS and "load" in tree.data and isinstance(word, str):
+        tree.set(Change((first,), {WORDS[first]: word}, change.text))
+    tree.set(change)
+
+
+def _look_up_all(
+    tree: Tree, below: Key, folder: Path | None, references: Mapping[Key, str]
+) -> None:
+    """Look up the names at and below a path, and the fits that the folder has."""
+    for path, kind in references.items():
+        if path[: len(below)] == below:
+            if kind == "reliability":
+                _name_failures(tree)
+            record = look_up(tree, path, kind, folder, _find)
+            if record is not None and kind == "accelerator" and folder is not None:
+                _add_fits(tree, record, path, folder)
+
+
+def _name_failures(tree: Tree) -> None:
     """Give a training run without the key `failures` those of its cluster, if that names any."""
-    training, named = tree.data.get("training"), _value(tree.data, ("cluster", "reliability"))
-    if not isinstance(training, dict) or "failures" in training or named is None:
+    training, cluster = tree.data.get("training"), tree.data.get("cluster")
+    if not isinstance(training, dict) or "failures" in training or not isinstance(cluster, dict):
         return
+    named = cluster.get("reliability")
     name = named.get("value") if isinstance(named, dict) else named
     if isinstance(name, str):
         training["failures"] = name
-        tree.places[("training", "failures")] = tree.place(("cluster", "reliability"))
-        look_up(tree, ("training", "failures"), "reliability", folder)
+        tree.places["training", "failures"] = tree.place(("cluster", "reliability"))
 
 
-def _add_fits(accelerator: dict[str, Any], folder: Path) -> None:
+def _add_fits(tree: Tree, accelerator: dict[str, Any], path: Key, folder: Path) -> None:
     """Add the fits of measured kernels that the folder of a scenario has."""
     like = accelerator.get("kernels_like")
-    names = [accelerator["name"], *([like["value"]] if isinstance(like, dict) else [])]
-    found = {name: fits for name in names if (fits := kernel_fits_in(folder, name)) is not None}
-    if found:
-        own = {name: fits.model_dump()["kernels"] for name, fits in found.items()}
-        accelerator["fits"] = {**own, **accelerator.get("fits", {})}
+    for name in (accelerator["name"], *([like["value"]] if isinstance(like, dict) else [])):
+        document = finding.find_in(folder, "kernels", name)
+        if document is not None and name not in accelerator.get("fits", {}):
+            accelerator["fits"] = {**accelerator.get("fits", {}), name: {}}
+            tree.graft((*path, "fits", name), document.part("kernels"))
 
 
-def _imported(file: str, folder: Path | None, where: str) -> Document:
-    """Return the model file of a Hugging Face configuration, beginning in the scenario's folder."""
+def _find(kind: str, name: str, folder: Path | None, where: str) -> Document:
+    """Return the file of a name; of a model also that of a Hugging Face configuration."""
+    if kind != "model" or not name.endswith(".json"):
+        return finding.find(kind, name, folder, where)
     from clustersim.importers.models import import_config  # few scenarios need it
 
-    path = Path(file).expanduser()
+    path = Path(name).expanduser()
     if folder is not None and is_file(folder / path):
         path = folder / path
     text = read_text(path, CatalogError, where=where)
-    name = re.sub(r"[^a-z0-9.-]+", "-", path.resolve().parent.name.lower()).strip("-.")
-    stem = path.stem if path.stem != "config" else name
+    parent = re.sub(r"[^a-z0-9.-]+", "-", path.resolve().parent.name.lower()).strip("-.")
+    stem = path.stem if path.stem != "config" else parent
     return Document(shown(path), import_config(shown(path), text, stem).draft.data, {})
-
-
-def _article(kind: str) -> str:
-    return "an" if kind[0] in "aeiou" else "a"
 
 
 def _named(change: Change) -> Key:
@@ -144,13 +155,7 @@ def _named(change: Change) -> Key:
 
 def _expand(tree: Tree, path: Key) -> None:
     """Turn ``model: gpt-22b`` into ``model: {name: gpt-22b}``, so that its keys can be set."""
-    owner = _value(tree.data, path[:-1])
+    owner = value_at(tree.data, path[:-1])
     if isinstance(owner, dict) and isinstance(owner.get(path[-1]), str):
         owner[path[-1]] = {"name": owner[path[-1]]}
         tree.places[(*path, "name")] = tree.place(path)
-
-
-def _value(data: Any, path: Key) -> Any:
-    for key in path:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data

@@ -1,15 +1,16 @@
 """A catalogue file under construction: stated values, assumed values, and the final check."""
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from clustersim import units
-from clustersim.catalog import finding
 from clustersim.catalog.checking import checked
+from clustersim.catalog.finding import find, look_up
 from clustersim.catalog.machines import ClusterRecord, NodeRecord
-from clustersim.catalog.reading import Place
+from clustersim.catalog.reading import Document, Place
 from clustersim.catalog.tree import Tree, is_fact
 from clustersim.errors import CatalogError
 
@@ -119,35 +120,16 @@ def complete(draft: Draft, file: str, folder: Path | None) -> NodeRecord | Clust
     CatalogError
         when a name is unknown, or the file describes an invalid machine.
     """
-    tree = Tree({draft.kind: dict(draft.data)}, {(): Place(file)})
-    if draft.kind == "node":
-        _look_up(tree, ("node",), folder)
-    else:
-        _look_up(tree, ("cluster", "node"), folder, outer=True)
+    tree = Tree(deepcopy(draft.data), {(): Place(file)})
+    inside = ("node",) if draft.kind == "cluster" else ()
+    for path in (inside, (*inside, "accelerator"), (*inside, "library")):
+        if path:
+            look_up(tree, path, path[-1], folder, _find)
     record: type[NodeRecord | ClusterRecord]
     record = NodeRecord if draft.kind == "node" else ClusterRecord
-    return checked(record, Tree(tree.data[draft.kind], {(): Place(file)}), CatalogError)
+    return checked(record, Tree(tree.data, {(): Place(file)}), CatalogError)
 
 
-def _look_up(
-    tree: Tree, path: tuple[str, ...], folder: Path | None, *, outer: bool = False
-) -> None:
-    """Replace names by records of the catalogue, at and below `path`."""
-    owner = tree.data
-    for part in path[:-1]:
-        owner = owner[part]
-    if outer:
-        _graft(tree, owner, path, "node", folder)
-    node = owner[path[-1]]
-    for kind in ("accelerator", "library"):
-        _graft(tree, node, (*path, kind), kind, folder)
-
-
-def _graft(
-    tree: Tree, owner: dict[str, Any], path: tuple[str, ...], kind: str, folder: Path | None
-) -> None:
-    given = owner[path[-1]]
-    given = {"name": given} if isinstance(given, str) else dict(given)
-    owner[path[-1]] = given
-    if "kind" not in given:
-        tree.graft(path, finding.find(kind, given["name"], folder, f"--{kind}: "))
+def _find(kind: str, name: str, folder: Path | None, where: str) -> Document:
+    """Return the file of a name, which the user chooses by an option."""
+    return find(kind, name, folder, f"--{kind}: ")
