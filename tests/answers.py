@@ -27,9 +27,9 @@ from clustersim.simulation.step.answer import (
 )
 from clustersim.simulation.training_run.answer import Accounting, CheckpointAnswer, RunMeasures
 from clustersim.studies.compare import CompareAnswer, compare_two
-from clustersim.studies.compare import page as compare_pages
+from clustersim.studies.compare import files as compare_pages
 from clustersim.studies.compare.answer import ComparedRun
-from clustersim.studies.whatif import page as whatif_pages
+from clustersim.studies.whatif import files as whatif_pages
 from clustersim.studies.whatif.answer import rank_changes
 from clustersim.studies.whatif.arguments import WhatIfVariants
 

@@ -18,9 +18,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from clustersim.cli.internal_error import describe, without_verbose
 from clustersim.cli.output import echo, message_of, printable_options
-from clustersim.cli.process import end_in_order, outlive_readers
+from clustersim.cli.process import describe, end_in_order, outlive_readers, without_verbose
 from clustersim.errors import CatalogError, ExecutorError, ScenarioError
 
 VERBS: Final = {

@@ -77,8 +77,7 @@ def collective(
     force: Force = False,
 ) -> None:
     """Compute the time of a collective by size, its algorithm, and what limits it."""
-    from clustersim.studies.collective import text
-    from clustersim.studies.collective.files import files_of
+    from clustersim.studies.collective.files import WORDS, files_of, table
 
     answer = clustersim.collective(
         cluster,
@@ -97,7 +96,7 @@ def collective(
         print_json(answer.timings)
         return
     echo(answer.title, "", sep="\n")
-    print_table(text.table(answer), text.WORDS)
+    print_table(table(answer), WORDS)
     if written:
         echo()
         print_rows(None, written)

@@ -132,7 +132,7 @@ def _write_best(file: Path | None, answer: "SearchAnswer", command: str, *, forc
     if file is None or answer.scenario is None:
         return
     from clustersim.catalog.writing import write_new
-    from clustersim.studies.search.best_scenario import scenario_text
+    from clustersim.studies.search.files import scenario_text
 
     write_new(file, scenario_text(answer.scenario, answer.gap, command), force=force)
 

@@ -47,7 +47,7 @@ def study(
 
 
 def _print_studies(found: "StoredStudies") -> None:
-    from clustersim.studies.study.text import studies_table
+    from clustersim.studies.study.files import studies_table
 
     if found.studies:
         print_table(studies_table(found.studies))
@@ -56,7 +56,7 @@ def _print_studies(found: "StoredStudies") -> None:
 
 
 def _print_runs(runs: "StoredRuns", files: list[Path]) -> None:
-    from clustersim.studies.study.text import SHOWN, runs_table
+    from clustersim.studies.study.files import SHOWN, runs_table
 
     echo(runs.study.title)
     print_table(runs_table(runs.points))

@@ -10,6 +10,8 @@ of a process end with it, or expire if it ran on another host.
 """
 
 import json
+import os
+import socket
 import sqlite3
 import time
 from collections import Counter
@@ -20,13 +22,13 @@ from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Annotated, Any, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
 
+import psutil
 from pydantic import Field, ValidationError
 
 from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError
-from clustersim.runs.lease import Owner, is_abandoned, this_process
 from clustersim.runs.store_file import connect
 from clustersim.runs.table import DOES_NOT_FIT, FITS, verdict_text
 from clustersim.runs.variants import (
@@ -328,3 +330,51 @@ def _readable(row: tuple[str, Verdict, str | None, str | None]) -> Run | None:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+LEASE: Final = 600.0
+"""Time after which the claim of a process on another host has expired [s]."""
+
+_TOLERANCE: Final = 1.0
+"""Largest difference between two readings of the start time of one process [s].
+
+It is counted from the start of the host, which moves when the clock is adjusted.
+"""
+
+
+class Owner(NamedTuple):
+    """A process that has claimed a run.
+
+    Attributes
+    ----------
+    host : name of the host
+    process : process number on the host
+    started : start time of the process [s since 1970]
+    """
+
+    host: str
+    process: int
+    started: float
+
+
+def this_process() -> Owner:
+    """Return the owner of the claims of this process."""
+    return owner_of(os.getpid())
+
+
+def owner_of(process: int) -> Owner:
+    """Return a process of this host."""
+    return Owner(socket.gethostname(), process, psutil.Process(process).create_time())
+
+
+def is_abandoned(owner: Owner, since: float) -> bool:
+    """Return whether the owner of a claim has ended; the claim was made at `since` [s]."""
+    if owner.host != socket.gethostname():
+        return time.time() - since > LEASE
+    try:
+        started = psutil.Process(owner.process).create_time()
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.AccessDenied:
+        return False
+    return abs(started - owner.started) > _TOLERANCE

@@ -8,7 +8,7 @@ import pytest
 from clustersim.cli import main
 from clustersim.render.page.page import render
 from clustersim.reports.training_run.charts import charts_of
-from clustersim.reports.training_run.page import page
+from clustersim.reports.training_run.files import page
 from clustersim.simulation.training_run.train import train
 
 KEYS = (

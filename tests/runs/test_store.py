@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from answers import answer
 from clustersim.errors import ScenarioError
-from clustersim.runs.lease import LEASE, Owner, is_abandoned, owner_of, this_process
-from clustersim.runs.store import Store, StoredStudy, Study
+from clustersim.runs.store import (
+    LEASE,
+    Owner,
+    Store,
+    StoredStudy,
+    Study,
+    is_abandoned,
+    owner_of,
+    this_process,
+)
 from clustersim.runs.store_file import VERSION, check_store
 from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
 

@@ -10,7 +10,7 @@ from clustersim.errors import ScenarioError
 from clustersim.studies.collective import CollectiveAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.collective.arguments import background_of, devices_of, sizes_of, split_of
-from clustersim.studies.collective.text import table
+from clustersim.studies.collective.files import table
 
 DGX = ["collective", "--cluster", "dgx-h100", "--op", "all-reduce"]
 

@@ -23,8 +23,7 @@ from clustersim.simulation.measures import measures_of
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.compare import CompareAnswer
 from clustersim.studies.compare.compared import names_of
-from clustersim.studies.compare.files import files_of
-from clustersim.studies.compare.page import page
+from clustersim.studies.compare.files import files_of, page
 from clustersim.studies.compare.text import result_table, rows, waterfalls
 from commands import ending, printed, rejected
 

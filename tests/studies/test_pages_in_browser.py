@@ -17,7 +17,7 @@ from clustersim.render.charts import Axis, Lines, Series
 from clustersim.render.page.page import Page, Section, render, write_page
 from clustersim.render.plotly import page_chart
 from clustersim.studies.scale import ScalingAnswer
-from clustersim.studies.scale import page as of_scale
+from clustersim.studies.scale import files as of_scale
 from pages import HOSTILE, page_of
 from scalings import made_up
 

@@ -21,8 +21,7 @@ from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.scale import charts
 from clustersim.studies.scale.answer import ScalingAnswer, SkippedPoint
 from clustersim.studies.scale.arguments import ScalingRequest, curves_of
-from clustersim.studies.scale.files import files_of
-from clustersim.studies.scale.page import page
+from clustersim.studies.scale.files import files_of, page
 from clustersim.studies.scale.points import PlannedPoint
 from clustersim.studies.scale.run_points import RunPoint, efficiency, loss
 from clustersim.studies.scale.text import format_skipped

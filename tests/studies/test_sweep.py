@@ -25,14 +25,13 @@ from clustersim.runs.table import FITS
 from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
 from clustersim.scenario.load import load, load_any, load_service
 from clustersim.studies.study.answer import stored_runs
-from clustersim.studies.study.text import runs_table
+from clustersim.studies.study.files import runs_table
 from clustersim.studies.sweep import SweepAnswer
 from clustersim.studies.sweep.answer import MISSES
 from clustersim.studies.sweep.arguments import read_axes
 from clustersim.studies.sweep.charts import front_chart, layouts_chart
 from clustersim.studies.sweep.combinations import DEGREES, filled_keys, grid
-from clustersim.studies.sweep.files import files_of
-from clustersim.studies.sweep.page import page
+from clustersim.studies.sweep.files import files_of, page
 from clustersim.studies.sweep.ranking import rank
 from clustersim.studies.sweep.shared_reasons import reasons_of
 from clustersim.studies.sweep.text import layout_tables, rows
@@ -520,7 +519,7 @@ def test_bad_input_is_one_line_and_the_store_is_untouched(
     ("words", "complaint"),
     [
         (["--over=plan.tensor=8", "--by=mfu"], "--by mfu: unknown measure of services"),
-        (["--over=plan.tensor=8", "--pareto=memory"], "--pareto memory_peak_bytes: unknown"),
+        (["--over=plan.tensor=8", "--pareto=memory"], "--pareto memory: unknown"),
         (["--over=plan.tensor=8", "--limit=tpt=1 ms"], "--limit tpt: unknown measure of services"
          " (did you mean 'tpot'?)"),
         (["--over=plan.tensor=8", "--limit=tpot=0 s"], "--limit tpot=0 s: must be greater than 0"),

@@ -1,12 +1,18 @@
 """The files of a whole training run: its charts with their data, and a page for a browser."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
+from clustersim.metrics.bill import Bill
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Block, Card, Cards, Page, Section
+from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
+from clustersim.render.tables import percent
 from clustersim.reports.training_run.charts import charts_of
-from clustersim.reports.training_run.page import page
+from clustersim.reports.training_run.text import METRICS, rows, run_metric_text
 from clustersim.simulation.training_run.answer import TrainAnswer
+from clustersim.units import format_duration, format_number
 
 
 def files_of(answer: TrainAnswer, command: str = "") -> StudyFiles:
@@ -21,3 +27,167 @@ def _causes(answer: TrainAnswer) -> Iterator[Sequence[Any]]:
     yield ["cause", "failures", "restart_s"]
     for cause in answer.causes:
         yield [cause.name, cause.count, cause.restart_s]
+
+
+def page(answer: TrainAnswer, command: str = "") -> Page:
+    """Return the page of an answer; `command` is what made it."""
+    charts = {name: page_chart(chart) for name, chart in charts_of(answer).items()}
+    time = [charts[name] for name in ("accounting", "calendar", "replications") if name in charts]
+    saves = [charts[name] for name in ("intervals", "contention") if name in charts]
+    sizes = [charts[name] for name in ("sizes",) if name in charts]
+    sections = (
+        Section("Results", "answer", (), (Cards(tuple(_cards(answer))), _lines(answer))),
+        Section("Time", "time", (), (*time, _accounting(answer))),
+        Section("Checkpoints", "checkpoints", (), tuple(saves)) if saves else None,
+        Section("Failures", "failures", (), (*sizes, _why(answer))) if answer.causes else None,
+        _energy_and_price(answer, [charts[name] for name in POWER if name in charts]),
+        Section("Steps and published numbers", "steps", (), tuple(_details(answer))),
+    )
+    return Page(
+        title=answer.title,
+        subtitle="A whole training run: days, failures and checkpoints",
+        sections=tuple(section for section in sections if section is not None),
+        command=command,
+    )
+
+
+def _cards(answer: TrainAnswer) -> Iterator[Card]:
+    days = "no bound" if answer.days is None else f"{format_number(answer.days)} days"
+    yield Card("duration", days, f"{answer.devices:,} devices", answer.days is None)
+    yield Card(
+        "goodput", percent(answer.goodput), "useful over elapsed time", bool(answer.warnings)
+    )
+    yield Card("interruptions", f"{answer.interruptions:,.0f}", "failures and planned stops")
+    given = answer.checkpoint
+    yield Card("checkpoint", run_metric_text("checkpoint_bytes", given.bytes), given.mode)
+    yield Card(
+        "interval", format_duration(given.every_s), f"save: {format_duration(given.block_s)}"
+    )
+    for check in answer.published:
+        value = run_metric_text(check.metric, check.value)
+        yield Card(f"published: {METRICS[check.metric]}", value, check.source)
+
+
+POWER: Final = ("power", "power-run")
+"""Charts of power."""
+
+
+def _energy_and_price(answer: TrainAnswer, charts: Sequence[Block]) -> Section:
+    """Return power, energy, emissions and price with what they are made of."""
+    reasons = tuple(f"{KEYS[key]}: {why}." for key, why in answer.unavailable.items())
+    if answer.bill is None:
+        return Section("Energy and price", "energy", reasons)
+    columns = Column("item"), Column("amount", True), Column("basis")
+    table = Table("Energy, emissions and price", columns, tuple(_bill(answer, answer.bill)))
+    accounts = tuple(
+        (name, f"{format_number(kwh / 1e3)} MWh", percent(kwh / answer.energy_kwh))
+        for name, kwh in answer.bill.by_account.items()
+        if answer.energy_kwh
+    )
+    columns = Column("part of the time"), Column("energy", True), Column("share", True)
+    parts = Table("Energy by part of the elapsed time", columns, accounts)
+    return Section("Energy and price", "energy", reasons, (*charts, table, parts))
+
+
+KEYS: Final = {
+    "energy_kwh": "Energy",
+    "power_w": "Power",
+    "cost": "Price",
+    "co2e_kg": "Emissions",
+}
+"""Values that may be missing, in words."""
+
+
+def _bill(answer: TrainAnswer, bill: Bill) -> Iterator[tuple[str, str, str]]:
+    """Yield each item with its amount and what it is computed from."""
+    each = bill.per_trillion_tokens
+    yield (
+        "energy of the machine",
+        f"{format_number(bill.machine_kwh / 1e3)} MWh",
+        "power of what devices do",
+    )
+    if answer.energy_kwh is not None and bill.site is not None:
+        basis = f"PUE {bill.pue:g} of site {bill.site}"
+        yield "energy of the site", f"{format_number(answer.energy_kwh / 1e3)} MWh", basis
+    yield "energy per trillion tokens", f"{format_number(each['energy_kwh'] / 1e3)} MWh", ""
+    if answer.co2e_kg is not None and bill.carbon is not None:
+        basis = f"{1e3 * bill.carbon:g} g CO2e/kWh of site {bill.site}"
+        yield "emissions", f"{format_number(answer.co2e_kg / 1e3)} t CO2e", basis
+        yield "emissions per trillion tokens", f"{format_number(each['co2e_kg'] / 1e3)} t CO2e", ""
+    yield "device-hours", f"{bill.device_hours:,.0f} h", f"{answer.devices:,} devices"
+    if answer.cost is None or bill.usd_per_device_hour is None:
+        return
+    rate, basis = f"{bill.usd_per_device_hour:.3g} USD/h", f"{bill.term}: {bill.quote}"
+    yield "rate of a device", rate, basis
+    yield "price of the devices", _usd(bill.device_hours * bill.usd_per_device_hour), ""
+    if bill.electricity_usd is None:
+        yield "price of electricity", "-", "part of the rate"
+    else:
+        yield "price of electricity", _usd(bill.electricity_usd), f"site {bill.site}"
+    yield "price", _usd(answer.cost), ""
+    yield "price per trillion tokens", _usd(each["cost"]), ""
+
+
+def _usd(amount: float) -> str:
+    return f"{amount:,.0f} USD"
+
+
+def _lines(answer: TrainAnswer) -> Table:
+    cells = tuple((row.label, row.text) for row in rows(answer))
+    return Table("The run in lines", (Column("about"), Column("result")), cells)
+
+
+def _accounting(answer: TrainAnswer) -> Table:
+    elapsed = answer.accounting.elapsed
+    cells = tuple(
+        (name, format_duration(seconds), percent(seconds / elapsed))
+        for name, seconds in vars(answer.accounting).items()
+    )
+    columns = (Column("part"), Column("time", True), Column("share", True))
+    return Table("Elapsed time by part, mean of the replications", columns, cells)
+
+
+def _why(answer: TrainAnswer) -> Table:
+    cells = tuple(
+        (cause.name, f"{cause.count:,.1f}", format_duration(cause.restart_s))
+        for cause in answer.causes
+    )
+    columns = (Column("cause"), Column("failures", True), Column("restart", True))
+    return Table("Causes of failures", columns, cells)
+
+
+def _details(answer: TrainAnswer) -> Iterator[Block]:
+    names = ("tokens", "steps", "step time [s]", "batch", "sequence", "tokens/s", "MFU")
+    cells = tuple(
+        (
+            f"{stage.tokens:,.0f}",
+            f"{stage.steps:,}",
+            format_number(stage.step_time_s),
+            f"{stage.batch:,}",
+            f"{stage.sequence:,}",
+            f"{stage.tokens_per_s:,.0f}",
+            percent(stage.mfu),
+        )
+        for stage in answer.stages
+    )
+    yield Table("Parts of the run", tuple(Column(name, True) for name in names), cells)
+    if answer.published:
+        numbers = (Column(name, True) for name in ("published", "predicted", "error"))
+        columns = (Column("metric"), *numbers, Column("source"))
+        yield Table("Published numbers", columns, tuple(_published(answer)))
+    if answer.assumed:
+        reasons = tuple(answer.assumed.items())
+        yield Table("Assumptions", (Column("key"), Column("reason")), reasons)
+
+
+def _published(answer: TrainAnswer) -> Iterator[tuple[str, ...]]:
+    for check in answer.published:
+        error = "" if check.error is None else percent(check.error, "+")
+        if check.bound is not None:
+            error = (
+                f"{check.bound.replace('-', ' ')}: {'holds' if check.holds else 'does not hold'}"
+            )
+        value, predicted = (
+            run_metric_text(check.metric, number) for number in (check.value, check.predicted)
+        )
+        yield METRICS[check.metric], value, predicted, error, check.source

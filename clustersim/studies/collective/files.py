@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, Final
 
+from clustersim.render.charts import Axis, Lines, Series
+from clustersim.render.charts.lines import colour_at, marker_at
 from clustersim.render.study_folder import StudyFiles
 from clustersim.studies.collective.answer import CollectiveAnswer, Timing
-from clustersim.studies.collective.charts import bandwidth_chart
+from clustersim.units import format_bandwidth, format_binary, format_seconds
 
 
 def files_of(answer: CollectiveAnswer) -> StudyFiles:
@@ -21,3 +23,71 @@ def _timings(answer: CollectiveAnswer) -> Iterator[Sequence[Any]]:
     yield columns
     for timing in answer.timings:
         yield [getattr(timing, column) for column in columns]
+
+
+TICKS: Final = 8
+"""Sizes that are named on the axis."""
+
+
+def bandwidth_chart(answer: CollectiveAnswer) -> Lines:
+    """Return the bus bandwidth of each size; with background traffic as well, if there is any."""
+    timings = answer.timings
+    sizes = tuple(timing.bytes for timing in timings)
+    rates = tuple(timing.busbw / 1e9 for timing in timings)
+    algorithms = [f"{timing.algorithm} {timing.protocol}" for timing in timings]
+    series = [Series("", sizes, rates, "line", marker="", thin=True)]
+    for place, algorithm in enumerate(dict.fromkeys(algorithms)):
+        points = [i for i, name in enumerate(algorithms) if name == algorithm]
+        x, y = tuple(sizes[i] for i in points), tuple(rates[i] for i in points)
+        series.append(Series(algorithm, x, y, colour_at(place), marker_at(place), "none"))
+    slow = tuple(t.busbw / t.slowdown / 1e9 for t in timings if t.slowdown is not None)
+    if slow:
+        series.append(Series("with concurrent traffic", sizes, slow, "ink", "", "dashed"))
+    ticks = tuple((size, format_binary(size)) for size in sizes[:: max(1, len(sizes) // TICKS)])
+    return Lines(
+        title=bandwidth_finding(timings),
+        caption=answer.title,
+        description="Bus bandwidth over the size of the buffer, with a marker for each algorithm.",
+        contents="bus bandwidth by size",
+        x=Axis("size of the buffer", log=2, ticks=ticks),
+        y=Axis("bus bandwidth", "GB/s", zero=True),
+        series=tuple(series),
+    )
+
+
+def bandwidth_finding(timings: Sequence[Timing]) -> str:
+    """Return the largest bandwidth and the size that reaches half of it, as a title."""
+    best = max(timing.busbw for timing in timings)
+    half = next(timing for timing in timings if timing.busbw >= best / 2)
+    reached = f"{format_bandwidth(best)} of bus bandwidth"
+    return f"{reached}, half of it from {format_binary(half.bytes)}"
+
+
+HEADINGS: Final = ("size", "time", "algbw", "busbw", "algorithm", "bottleneck")
+CONTENDED: Final = ("with", "slowdown", "shared link")
+"""Further columns with background traffic."""
+
+WORDS: Final = ("algorithm", "bottleneck", "shared link")
+"""Columns that are words."""
+
+
+def table(answer: CollectiveAnswer) -> list[list[str]]:
+    """Return the rows of the table, its heading first."""
+    contended = answer.timings[0].slowdown is not None
+    head = [*HEADINGS, *(CONTENDED if contended else ())]
+    return [head, *map(_cells, answer.timings)]
+
+
+def _cells(timing: Timing) -> list[str]:
+    cells = [
+        format_binary(timing.bytes),
+        format_seconds(timing.time_s),
+        format_bandwidth(timing.algbw),
+        format_bandwidth(timing.busbw),
+        f"{timing.algorithm} {timing.protocol}",
+        timing.bottleneck,
+    ]
+    if timing.time_with_s is not None and timing.slowdown is not None:
+        contended = format_seconds(timing.time_with_s), f"{timing.slowdown:.2f} x"
+        cells += [*contended, timing.shared_link or "none"]
+    return cells

@@ -1,13 +1,26 @@
 """The files of a search: replayed layouts and rules as tables, figures, and a page."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
+from clustersim.catalog.writing import to_yaml
 from clustersim.render.charts import Picture
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Block, Card, Cards, Page, Section
+from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
+from clustersim.render.tables import percent
+from clustersim.reports.measures import cells, headlines
+from clustersim.simulation.measures import BRIEF
 from clustersim.studies.search.answer import SearchAnswer
 from clustersim.studies.search.charts import bound_chart, layout_front, layout_waterfall
-from clustersim.studies.search.page import page
-from clustersim.studies.search.text import format_part
+from clustersim.studies.search.text import (
+    format_bound,
+    format_layout_values,
+    format_part,
+    rows,
+    shown_measures,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,3 +65,87 @@ def layouts_frame(answer: SearchAnswer) -> "pd.DataFrame":
             for place, one in enumerate((*answer.ranked, *answer.missed))
         ]
     )
+
+
+SHOWN: Final = 200
+"""Maximum number of layouts in the table; `search.csv` has all."""
+
+
+def page(answer: SearchAnswer, command: str = "") -> Page:
+    """Return the page of a search; `command` is its command line."""
+    sections = [_summary(answer)]
+    charts = tuple(page_chart(c) for one in answer.differences if (c := layout_waterfall(one)))
+    if charts:
+        sections.append(Section("Causes", "why", (), charts))
+    if answer.ranked:
+        sections.append(Section("Replayed layouts", "layouts", (), (_ranking(answer),)))
+    if len(answer.ranked) > 1:
+        fronts = tuple(page_chart(layout_front(answer, front)) for front in answer.pareto)
+        sections.append(Section("Pareto fronts", "pareto", (), fronts))
+    if (chart := bound_chart(answer)) is not None:
+        sections.append(Section("Bounds and replays", "bounds", (), (page_chart(chart),)))
+    counts = answer.layouts
+    subtitle = f"{counts.possible:,} possible layouts, {counts.replayed:,} replayed"
+    return Page(answer.title, subtitle, (*sections, *_rules(answer)), command)
+
+
+def _summary(answer: SearchAnswer) -> Section:
+    lines = tuple((line.label, line.text) for line in rows(answer) if line.label != "rules")
+    columns = Column("item"), Column("value")
+    blocks: tuple[Block, ...] = (Cards(_cards(answer)), Table("Summary", columns, lines))
+    return Section("Best layout", "answer", (), blocks)
+
+
+def _cards(answer: SearchAnswer) -> tuple[Card, ...]:
+    counts = answer.layouts
+    valid = counts.possible - counts.excluded
+    replayed = Card("layouts replayed", f"{counts.replayed:,}", f"of {valid:,} that are valid")
+    if not answer.ranked:
+        return (replayed,)
+    best = answer.ranked[0]
+    first, *others = headlines(answer.kinds, [best.measures], answer.by, of=BRIEF)
+    gap = "no bound" if answer.gap is None else percent(answer.gap)
+    return (
+        Card(first.label, first.text(best.value), format_layout_values(best.set_)),
+        *(Card(measure.label, measure.text(best.measures[measure.name])) for measure in others),
+        Card("another layout is better by at most", gap),
+        replayed,
+    )
+
+
+def _ranking(answer: SearchAnswer) -> Table:
+    measures = shown_measures(answer)
+    lines = tuple(
+        (
+            f"{rank:,}",
+            format_layout_values(one.set_),
+            *cells(measures, one.measures),
+            format_bound(one, answer),
+        )
+        for rank, one in enumerate(answer.ranked[:SHOWN], 1)
+    )
+    names = (*(measure.label for measure in measures), "bound over replay")
+    columns = Column("rank", True), Column("layout"), *(Column(name, True) for name in names)
+    more = len(answer.ranked) - SHOWN
+    rest = f"; {more:,} more are in search.csv" if more > 0 else ""
+    return Table(f"Layouts that fit, the best first{rest}", columns, lines, "Find layouts")
+
+
+def _rules(answer: SearchAnswer) -> tuple[Section, ...]:
+    """Return the rules with the layouts that they exclude; no section without any."""
+    if not answer.rules:
+        return ()
+    lines = tuple((f"{rule.count:,}", rule.why) for rule in answer.rules)
+    columns = Column("layouts", True), Column("rule, with the numbers of the first layout")
+    return (Section("Excluded layouts", "rules", (), (Table("Rules", columns, lines),)),)
+
+
+def scenario_text(scenario: Mapping[str, Any], gap: float | None, command: str) -> str:
+    """Return the scenario of the best layout as a file, with the command that found it.
+
+    Parameters
+    ----------
+    gap : by how much another layout can be better at most, share of the best; None if not known
+    """
+    proof = "" if gap is None else f", at most {100 * gap:.1f} % from the best"
+    return to_yaml(dict(scenario), [f"The best layout of `{command}`{proof}."])

@@ -3,10 +3,22 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Block, Card, Cards, Page, Section
+from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
+from clustersim.render.tables import percent
 from clustersim.studies.size.answer import SizeAnswer
 from clustersim.studies.size.charts import loss_by_size
-from clustersim.studies.size.page import page
+from clustersim.studies.size.text import (
+    count_text,
+    days_text,
+    finding,
+    format_layout,
+    range_text,
+    rows,
+)
+from clustersim.units import format_number
 
 
 def files_of(answer: SizeAnswer, command: str = "") -> StudyFiles:
@@ -30,3 +42,70 @@ def _laws(answer: SizeAnswer) -> Iterator[Sequence[Any]]:
     yield [*columns, "source"]
     for law in answer.laws:
         yield [*(getattr(law, name) for name in columns), law.source]
+
+
+def page(answer: SizeAnswer, command: str = "") -> Page:
+    """Return the page of a sizing; `command` is what made it."""
+    return Page(answer.title, finding(answer), tuple(_sections(answer)), command)
+
+
+def _sections(answer: SizeAnswer) -> Iterator[Section]:
+    lines = tuple((row.label, row.text) for row in rows(answer))
+    table = Table("All results", (Column("item"), Column("result")), lines)
+    yield Section("Summary", "answer", (), (Cards(tuple(_cards(answer))), table))
+    chart = loss_by_size(answer)
+    blocks: list[Block] = [] if chart is None else [page_chart(chart)]
+    if len(answer.sizes) > 1:
+        text = "The same machine for the same time, each size in its fastest layout."
+        yield Section("Sizes", "sizes", (text,), (*blocks, _sizes_table(answer)))
+    text = "Optima for the same budget. Laws disagree; each holds near the budgets of its data."
+    yield Section("Laws", "laws", (text,), (_laws_table(answer),))
+
+
+def _cards(answer: SizeAnswer) -> Iterator[Card]:
+    model = f"{count_text(answer.tokens)} tokens, by {answer.law}"
+    yield Card("Parameters", count_text(answer.parameters), model)
+    if answer.loss is not None:
+        ratio = f"{format_number(answer.tokens_per_parameter, 3)} tokens for each parameter"
+        yield Card("Loss", f"{answer.loss:.4f}", f"nats per token, {ratio}")
+    yield Card("Duration", days_text(answer.days), f"on {answer.devices:,} {answer.accelerator}")
+    yield Card("Utilisation", f"MFU {percent(answer.mfu)}", format_layout(answer.layout))
+    if answer.energy_kwh is not None:
+        yield Card("Energy", f"{format_number(answer.energy_kwh / 1e3, 3)} MWh", "of the machine")
+    if answer.cost is not None:
+        yield Card("Cost", f"{answer.cost:,.0f} USD", answer.price)
+
+
+def _sizes_table(answer: SizeAnswer) -> Table:
+    names = ("parameters", "tokens", "loss", "MFU", "layout")
+    columns = tuple(Column(name, place < 4) for place, name in enumerate(names))
+    lines = tuple(
+        (
+            count_text(one.parameters),
+            count_text(one.tokens),
+            "" if one.loss is None else f"{one.loss:.4f}",
+            percent(one.mfu),
+            format_layout(one.layout),
+        )
+        for one in answer.sizes
+    )
+    return Table("Models of other sizes", columns, lines)
+
+
+def _laws_table(answer: SizeAnswer) -> Table:
+    names = ("law", "parameters", "tokens", "tokens a parameter", "loss", "range", "source", "note")
+    columns = tuple(Column(name, 0 < place < 5) for place, name in enumerate(names))
+    lines = tuple(
+        (
+            law.law,
+            count_text(law.parameters),
+            count_text(law.tokens),
+            format_number(law.tokens_per_parameter, 3),
+            "" if law.loss is None else f"{law.loss:.4f}",
+            range_text(law),
+            law.source,
+            law.note,
+        )
+        for law in answer.laws
+    )
+    return Table(f"Optima for {answer.flops:.3g} FLOP", columns, lines)

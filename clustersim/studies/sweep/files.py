@@ -1,13 +1,26 @@
 """The files of a sweep: its rows as tables, the front, its figures, and a page for a browser."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clustersim.render.charts import Picture
+from clustersim.render.charts.picture import Column, Table
+from clustersim.render.page.page import Block, Card, Cards, Page, Section
+from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
+from clustersim.render.words import format_setting
+from clustersim.reports.measures import cells, headlines
 from clustersim.runs.table import data_frame
+from clustersim.simulation.measures import BRIEF
 from clustersim.studies.sweep.answer import SweepAnswer
-from clustersim.studies.sweep.charts import cost_label, costs, front_chart, layouts_chart, with_cost
-from clustersim.studies.sweep.page import page
+from clustersim.studies.sweep.charts import (
+    cost_label,
+    costs,
+    front_chart,
+    keys_with_names,
+    layouts_chart,
+    with_cost,
+)
+from clustersim.studies.sweep.text import point_of, reason_scope, rows, shown_measures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,3 +61,81 @@ def front_frame(answer: SweepAnswer) -> "pd.DataFrame":
         for row, cost in zip(with_cost(answer), costs(answer), strict=True)
     ]
     return pd.DataFrame(rows)
+
+
+SHOWN: Final = 1_000
+"""Maximum number of layouts in the table; `sweep.csv` has all."""
+
+REASONS: Final = ("invalid", "failed")
+"""Lines of the text that have a section of their own."""
+
+
+def page(answer: SweepAnswer, command: str = "") -> Page:
+    """Return the page of a sweep; `command` is its command line."""
+    sections = [_summary(answer)]
+    if answer.chosen:
+        chart = page_chart(layouts_chart(answer))
+        sections.append(Section("All layouts", "layouts", (), (chart, *_ranking(answer))))
+    if len(with_cost(answer)) > 1:
+        title = f"Pareto front: {answer.measure.label} and {answer.cost.label}"
+        sections.append(Section(title, "pareto", (), (page_chart(front_chart(answer)),)))
+    within = " and meet the limits" if answer.limits else ""
+    subtitle = f"{len(answer.points):,} combinations, {answer.counts.fits:,} fit in memory{within}"
+    return Page(answer.title, subtitle, (*sections, *_reasons(answer)), command)
+
+
+def _summary(answer: SweepAnswer) -> Section:
+    lines = tuple((line.label, line.text) for line in rows(answer) if line.label not in REASONS)
+    columns = Column("item"), Column("value")
+    blocks: tuple[Block, ...] = (Cards(_cards(answer)), Table("Summary", columns, lines))
+    return Section("Best layout", "answer", (), blocks)
+
+
+def _cards(answer: SweepAnswer) -> tuple[Card, ...]:
+    counts = answer.counts
+    share = f"{counts.fits:,} of {len(answer.points):,}"
+    rest = f"{counts.does_not_fit:,} need more memory, {counts.invalid:,} are invalid"
+    fit = Card("layouts that fit", share, rest, warning=not answer.fitting)
+    if not answer.fitting:
+        return (fit,)
+    best = answer.fitting[0]
+    first, *others = headlines(answer.kinds, [best], answer.by, of=BRIEF)
+    layout = point_of([*answer.axes], best)
+    cards = (Card(measure.label, measure.text(best[measure.name])) for measure in others)
+    return (Card(f"{first.label} of the best", first.text(best[first.name]), layout), *cards, fit)
+
+
+def _ranking(answer: SweepAnswer) -> tuple[Table, ...]:
+    """Return the layouts that fit, the best first; no table where none fits."""
+    if not answer.fitting:
+        return ()
+    keys, measures = answer.varying or [*answer.axes], shown_measures(answer)
+    lines = tuple(
+        (f"{rank:,}", *(format_setting(row.get(key)) for key in keys), *cells(measures, row))
+        for rank, row in enumerate(answer.fitting[:SHOWN], 1)
+    )
+    columns = (
+        Column("rank", True),
+        *(Column(name, _is_number(answer, key)) for key, name in keys_with_names(keys)),
+        *(Column(measure.label, True) for measure in measures),
+    )
+    more = len(answer.fitting) - SHOWN
+    rest = f"; {more:,} more are in sweep.csv" if more > 0 else ""
+    return (Table(f"Layouts that fit, the best first{rest}", columns, lines, "Find layouts"),)
+
+
+def _is_number(answer: SweepAnswer, key: str) -> bool:
+    """Whether an axis has numbers only, which are aligned to the right."""
+    return all(type(row.get(key)) in (int, float) for row in answer.fitting)
+
+
+def _reasons(answer: SweepAnswer) -> tuple[Section, ...]:
+    """Return why combinations are invalid or failed; no section where none is."""
+    lines = tuple(
+        (reason_scope(reason, answer), reason.why) for reason in (*answer.invalid, *answer.failed)
+    )
+    if not lines:
+        return ()
+    columns = Column("combinations"), Column("reason of the first")
+    table = Table("Reasons, the most frequent first", columns, lines)
+    return (Section("Invalid combinations", "invalid", (), (table,)),)

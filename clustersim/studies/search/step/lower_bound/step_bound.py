@@ -21,7 +21,7 @@ from itertools import groupby
 import numpy as np
 
 from clustersim.arrays import Floats
-from clustersim.cost.power import machine_power
+from clustersim.cost.power import STATES, MachinePower, State, machine_power
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
 from clustersim.studies.search.step.lower_bound.cell_times import (
@@ -37,7 +37,6 @@ from clustersim.studies.search.step.lower_bound.cell_times import (
 )
 from clustersim.studies.search.step.lower_bound.columns import Column, Columns, ColumnTables
 from clustersim.studies.search.step.lower_bound.division import Division, divide_layers
-from clustersim.studies.search.step.lower_bound.energy_bound import least_energy
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.step.lower_bound.layout_values import Layout, Shape
 from clustersim.studies.search.step.lower_bound.memory_bound import least_memory
@@ -231,3 +230,20 @@ def _dispatched(times: Floats, job: Job, *, hidden: bool) -> Floats:
     if dispatch.launches_wait:
         return np.asarray(busy + issued)
     return np.asarray(busy + np.maximum(times[..., IDLE] * (not hidden), issued - busy))
+
+
+BOUNDED: tuple[State, ...] = ("compute", "memory", "communication")
+"""States whose times are bounded, in the order of the columns."""
+
+
+def least_energy(seconds: Floats, states: Floats, machine: MachinePower) -> Floats:
+    """Return a lower bound of the energy of a step in each column [J].
+
+    Parameters
+    ----------
+    seconds : lower bound of the step time [s]
+    states : lower bound of the time of a mean device in each state of `BOUNDED`, by column [s]
+    """
+    least = machine.of(min(map(machine.in_state, STATES))).total
+    more = [machine.of(machine.in_state(state)).total - least for state in BOUNDED]
+    return np.asarray(least * seconds + states @ np.array(more))
