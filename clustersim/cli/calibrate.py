@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clustersim.calibration.runs.answer import Calibration
     from clustersim.calibration.runs.request import Request
     from clustersim.catalog.reading import Document
-    from clustersim.runs.executors import Workers
+    from clustersim.runs.workers import Workers
 
 SCRIPT = Path("measure.py")
 """Output of `--measure` without --out."""

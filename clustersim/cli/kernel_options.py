@@ -12,7 +12,7 @@ from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from clustersim.calibration.kernels.fits import KernelFits
-    from clustersim.runs.executors import Workers
+    from clustersim.runs.workers import Workers
 
 
 def tables_among(paths: Sequence[Path]) -> list[Path]:

@@ -11,10 +11,11 @@ from functools import partial
 
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
-from clustersim.runs.executors import Workers, run_alone
+from clustersim.runs.executors import run_alone
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.store import Store
 from clustersim.runs.variants import FAILED, INVALID, Run, Variant, in_a_line, renamed, run_variant
+from clustersim.runs.workers import Workers
 
 
 class CachedRuns:

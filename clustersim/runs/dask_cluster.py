@@ -32,7 +32,7 @@ from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.tree import Tree
 from clustersim.errors import ExecutorError, ScenarioError
 from clustersim.runs.cache_key import code
-from clustersim.runs.executors import Workers
+from clustersim.runs.workers import Workers
 
 Client = Any
 """A `distributed.Client`, which has no types."""

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.cached_runs import run_lost
-from clustersim.runs.executors import InProcess, Workers, workers
+from clustersim.runs.executors import workers
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.store import Store, Study
 from clustersim.runs.study_files import files_of
@@ -33,6 +33,7 @@ from clustersim.runs.variants import (
     renamed,
     run_variant,
 )
+from clustersim.runs.workers import InProcess, Workers
 
 POLL: Final = 0.2
 """Time between two checks for runs of other processes [s]."""

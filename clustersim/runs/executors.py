@@ -4,14 +4,14 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, parent_process
 from multiprocessing.connection import wait
 from typing import Any, Final, TypeVar
 
-from clustersim.catalog.files import CarriedFiles
 from clustersim.errors import ScenarioError
+from clustersim.runs.workers import InProcess, Workers
 
 Argument = TypeVar("Argument")
 Returned = TypeVar("Returned")
@@ -19,40 +19,6 @@ Returned = TypeVar("Returned")
 
 MANY: Final = 2**31
 """More tasks than any study has."""
-
-
-class Workers(Executor):
-    """An executor of runs.
-
-    Attributes
-    ----------
-    elsewhere : whether it runs tasks on other computers, which may not have the files of a user
-    task_seconds : about the time of a task, which several short runs make together [s]
-    """
-
-    elsewhere = False
-    task_seconds = 0.0
-
-    @property
-    def capacity(self) -> int:
-        """Tasks to have in flight, so that no worker is idle."""
-        return 1
-
-    def carry(self, files: CarriedFiles) -> None:
-        """Use these files in all tasks."""
-
-
-class InProcess(Workers):
-    """Runs each task immediately, in this process."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run the task and return a future that is done."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
 
 
 class _Pool(Workers):

@@ -15,7 +15,8 @@ from typing import Any, Final
 from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.memory.verdict import Verdict
-from clustersim.runs.executors import InProcess, run_alone
+from clustersim.runs.executors import run_alone
+from clustersim.runs.workers import InProcess
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.step.result import Result

@@ -25,7 +25,8 @@ from clustersim.catalog.facts import sourced
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cli import main
-from clustersim.runs.executors import InProcess, workers
+from clustersim.runs.executors import workers
+from clustersim.runs.workers import InProcess
 from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.accelerator import build_accelerator

@@ -19,7 +19,7 @@ from clustersim.catalog.finding import entry_names, find
 from clustersim.catalog.tree import Tree
 from clustersim.cli import main
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
-from clustersim.runs.executors import InProcess
+from clustersim.runs.workers import InProcess
 from clustersim.simulation.step.simulate import simulate
 
 SIZES = (1, 16, 128, 1024, 8192)

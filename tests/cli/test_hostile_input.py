@@ -18,9 +18,9 @@ from clustersim.errors import ScenarioError
 from clustersim.render.folder import replacing
 from clustersim.reports.step.files import FILES
 from clustersim.runs.execution import run_all, run_study
-from clustersim.runs.executors import InProcess
 from clustersim.runs.store import Store, Study
 from clustersim.runs.variants import RAN, Variant
+from clustersim.runs.workers import InProcess
 from small import small, wait_until
 
 

@@ -5,17 +5,32 @@ low one.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import hypot
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from clustersim.render.charts.picture import Column, Table
-from clustersim.render.page.page import Section
+from clustersim.render.diagram import (
+    DEVICE,
+    NIC,
+    SWITCH,
+    Box,
+    Diagram,
+    Note,
+    Point,
+    Wire,
+    thickness,
+)
+from clustersim.render.page.page import Drawing, Line, Section, Shape, Swatch, Word
+from clustersim.render.plotly.pieces import colour
 from clustersim.render.tables import percent
 from clustersim.units import format_bandwidth, format_bytes
 
 if TYPE_CHECKING:
     from clustersim.metrics.communication import HotLink
     from clustersim.simulation.step.result import Result
+
 
 _NODE: Final = re.compile(r"(?:^|>)(n\d+)\.")
 """A node at either end of a link: ``n3.dev0>n3.nic0``, ``leaf7>n3.nic0``."""
@@ -75,7 +90,6 @@ def link_loads(result: "Result") -> LinkLoads:
 def links(result: "Result") -> Section:
     """Return the busiest links as a table, and a drawing of a node with the load of its links."""
     from clustersim.render.layouts.node import node
-    from clustersim.reports.step.node_drawing import drawing
 
     cluster, loads = result.scenario.cluster, link_loads(result)
     drawn = drawing(loads, node(cluster.node, cluster.nic))
@@ -83,10 +97,10 @@ def links(result: "Result") -> Section:
         "Utilisation is payload over capacity, mean of the step, in each direction."
         " Of identical links only the first is listed."
     )
-    return Section("Link utilisation", "links", (text,), (_table(loads), drawn))
+    return Section("Link utilisation", "links", (text,), (_busiest(loads), drawn))
 
 
-def _table(loads: LinkLoads) -> Table:
+def _busiest(loads: LinkLoads) -> Table:
     columns = (
         Column("link"), Column("utilisation", True), Column("capacity", True),
         Column("payload per step", True),
@@ -101,3 +115,190 @@ def _table(loads: LinkLoads) -> Table:
         for link in loads.busiest
     )
     return Table(f"Busiest of {loads.count:,} links in use", columns, lines)
+
+
+INCH: Final = 104.0
+"""Pixels of an inch of a diagram."""
+
+CABLE: Final = 0.45
+"""Length of a cable that is drawn outside of its NIC [in]."""
+
+_FILLS: Final = {DEVICE: "box-device", SWITCH: "box-switch", NIC: "box-nic"}
+
+_HEAT: Final = (
+    (2 / 3, "hot", "at least 2/3 of the busiest of these links"),
+    (1 / 3, "warm", "at least 1/3"),
+    (0.0, "compute", "less than 1/3"),
+)
+"""The lowest share of the busiest link for each colour, its name and its meaning."""
+
+Ends = frozenset[str]
+
+
+def drawing(loads: LinkLoads, diagram: Diagram) -> Drawing:
+    """Return the drawing of a node with the load of its links and cables."""
+    inside = _busier(loads.inside)
+    cables = {nic: used for used in loads.cables for nic in used.ends if nic.startswith("nic")}
+    cables = {nic: _busier(loads.cables)[frozenset(used.ends)] for nic, used in cables.items()}
+    most = max((used.load for used in (*inside.values(), *cables.values())), default=0.0)
+    lines = [_line(wire, inside.get(frozenset(wire.ends)), most, diagram) for wire in diagram.wires]
+    words = [word for note in diagram.notes for word in _words(note, diagram)]
+    for wire in diagram.wires:
+        if used := cables.get(wire.ends[1]):
+            end, beyond = _way_out(wire, diagram)
+            lines.append(_cable(wire.points[-1], end, used, most, diagram))
+            words += _words(Note(*beyond, percent(used.load), 7.5), diagram)
+    shapes = [_shape(box, diagram) for box in diagram.boxes]
+    return Drawing(
+        title=_title(loads),
+        description=f"{len(diagram.boxes)} boxes for devices, switches and NICs, joined by"
+        f" {len(lines)} lines; warmer colours mean higher utilisation.",
+        extent=_extent(lines, shapes, words),
+        lines=tuple(lines),
+        shapes=tuple(shapes),
+        words=tuple(words),
+        table=_of_node(loads),
+        swatches=(
+            *(Swatch(meaning, colour(name)) for _, name, meaning in _HEAT),
+            Swatch("not used in the step", colour("idle")),
+        ),
+        note=f"Node {loads.node}, a {diagram.title.partition(': ')[0]};"
+        f" {diagram.caption.rpartition('; ')[0]}"
+        + ("; next to each NIC, the utilisation of its cable." if cables else "."),
+    )
+
+
+def _busier(links: tuple[NodeLink, ...]) -> Mapping[Ends, NodeLink]:
+    """Return the busier direction of each pair of ends."""
+    return {frozenset(link.ends): link for link in sorted(links, key=lambda link: link.load)}
+
+
+def _title(loads: LinkLoads) -> str:
+    """Return the busiest link of the node, and whether it is the busiest of all."""
+    links = (*loads.inside, *loads.cables)
+    if not links:
+        return "No link of a node is used"
+    busiest, first = max(links, key=lambda link: link.load), loads.busiest[0]
+    name, share = " to ".join(busiest.ends), percent(busiest.load)
+    if busiest.load >= first.utilisation:
+        return f"The link {name} has the highest utilisation, {share}"
+    return (
+        f"The link {name} has the highest utilisation in a node, {share};"
+        f" {first.name} between nodes has {percent(first.utilisation)}"
+    )
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def _line(wire: Wire, used: NodeLink | None, most: float, diagram: Diagram) -> Line:
+    text = f"{' to '.join(wire.ends)}, {wire.kind}, raw {format_bandwidth(wire.bandwidth)}"
+    return Line(
+        points=_path(wire.points, diagram),
+        width=round(max(1.8, 1.6 * thickness(wire.bandwidth)), 1),
+        colour=colour(_heat(used, most)),
+        text=f"{text}: {_load(used)}",
+    )
+
+
+def _cable(nic: Point, end: Point, used: NodeLink, most: float, diagram: Diagram) -> Line:
+    text = f"{' to '.join(used.ends)}, payload {format_bandwidth(used.capacity)}"
+    return Line(
+        points=_path((nic, end), diagram),
+        width=round(max(1.8, 1.6 * thickness(used.capacity)), 1),
+        colour=colour(_heat(used, most)),
+        text=f"{text}: {_load(used)}",
+    )
+
+
+def _heat(used: NodeLink | None, most: float) -> str:
+    if used is None:
+        return "idle"
+    return next(name for least, name, _ in _HEAT if used.load >= least * most)
+
+
+def _load(used: NodeLink | None) -> str:
+    if used is None:
+        return "not used"
+    return f"{percent(used.load)} of its payload rate, mean of the step"
+
+
+def _path(points: tuple[Point, ...], diagram: Diagram) -> str:
+    return " ".join(f"{x * INCH:.1f},{(diagram.height - y) * INCH:.1f}" for x, y in points)
+
+
+def _way_out(wire: Wire, diagram: Diagram) -> tuple[Point, Point]:
+    """Return where the drawn part of a NIC's cable ends, and the place of the text next to it.
+
+    A cable has the direction of the bus that leads to its NIC.
+    """
+    (a, b), (x, y) = wire.points[-2:]
+    length = hypot(x - a, y - b) or 1.0
+    right, up = (x - a) / length, (y - b) / length
+    box = min(diagram.boxes, key=lambda box: hypot(box.x - x, box.y - y))
+    sides = ((box.width / 2, abs(right)), (box.height / 2, abs(up)))
+    edge = min(half / share for half, share in sides if share > 1e-6)
+    words = CABLE + 0.12 + 0.14 * abs(right)
+    return (
+        (x + right * (edge + CABLE), y + up * (edge + CABLE)),
+        (x + right * (edge + words), y + up * (edge + words)),
+    )
+
+
+def _extent(
+    lines: list[Line], shapes: list[Shape], words: list[Word]
+) -> tuple[float, float, float, float]:
+    """Return left, top, width and height of all that is drawn, with a small margin."""
+    points = [tuple(map(float, p.split(","))) for line in lines for p in line.points.split()]
+    points += [
+        (each.x + way * each.width / 2, each.y + way * each.height / 2)
+        for each in shapes
+        for way in (-1, 1)
+    ]
+    for word in words:
+        wide, high = 0.66 * word.size * len(word.text), 0.7 * word.size
+        left = {"start": 0.0, "end": -wide}.get(word.anchor, -wide / 2)
+        points += [(word.x + left, word.y - high), (word.x + left + wide, word.y + high)]
+    xs, ys = zip(*points, strict=True)
+    left, top = round(min(xs)) - 8, round(min(ys)) - 8
+    return left, top, round(max(xs)) + 8 - left, round(max(ys)) + 8 - top
+
+
+# --- boxes and words ------------------------------------------------------------------------------
+
+
+def _shape(box: Box, diagram: Diagram) -> Shape:
+    return Shape(
+        x=round(box.x * INCH, 1),
+        y=round((diagram.height - box.y) * INCH, 1),
+        width=round(box.width * INCH, 1),
+        height=round(box.height * INCH, 1),
+        lines=tuple(box.text.split("\n")),
+        size=_pixels(box.size),
+        colour=colour(_FILLS.get(box.colour, "ground")),
+    )
+
+
+def _words(note: Note, diagram: Diagram) -> list[Word]:
+    anchor = {"left": "start", "right": "end"}.get(note.align, "middle")
+    x, lines, size = round(note.x * INCH, 1), note.text.split("\n"), _pixels(note.size)
+    step = 1.15 * size
+    top = (diagram.height - note.y) * INCH - (len(lines) - 1) / 2 * step
+    return [
+        Word(x, round(top + step * i, 1), text, size, anchor, note.bold)
+        for i, text in enumerate(lines)
+    ]
+
+
+def _pixels(points: float) -> float:
+    return round(points * INCH / 72, 1)
+
+
+def _of_node(loads: LinkLoads) -> Table:
+    links = (*loads.inside, *loads.cables)
+    lines = sorted(links, key=lambda used: (-used.load, used.ends))
+    return Table(
+        f"links of node {loads.node}",
+        (Column("from"), Column("to"), Column("capacity", True), Column("utilisation", True)),
+        tuple((*used.ends, format_bandwidth(used.capacity), percent(used.load)) for used in lines),
+    )
