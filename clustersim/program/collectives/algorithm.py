@@ -74,11 +74,6 @@ class Need(NamedTuple):
 NOTHING: Final = Need("", lambda groups: True)
 
 
-def one_flow(cluster: Cluster, group: Sequence[int]) -> int:
-    """Return one flow for each rank of a node."""
-    return 1
-
-
 @dataclass(frozen=True)
 class Algorithm:
     """An algorithm of collectives.
@@ -108,7 +103,7 @@ class Algorithm:
     doubled: bool = False
     paired: bool = False
     posted: bool = False
-    flows: Callable[[Cluster, Sequence[int]], int] = one_flow
+    flows: Callable[[Cluster, Sequence[int]], int] = lambda cluster, group: 1
     switched: Switched | None = None
 
     def obstacle(self, operation: str, groups: Groups) -> str:

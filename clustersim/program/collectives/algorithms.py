@@ -3,19 +3,10 @@
 from typing import Final
 
 from clustersim.cost.closed_form import GroupSpan
+from clustersim.program.collectives import rounds, switched
 from clustersim.program.collectives.algorithm import Algorithm
 from clustersim.program.collectives.double_tree import TREE
 from clustersim.program.collectives.ring import HIERARCHICAL, RING
-from clustersim.program.collectives.rounds import (
-    BINOMIAL,
-    BRUCK,
-    DISSEMINATION,
-    DOUBLING,
-    GROUPED,
-    HALVING_DOUBLING,
-    PAIRWISE,
-)
-from clustersim.program.collectives.switched import NVLS, NVLS_TREE, SHARP
 from clustersim.program.collectives.torus import TORUS
 from clustersim.topology.library import Library
 
@@ -24,18 +15,18 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     for algorithm in (
         RING,
         TREE,
-        NVLS,
-        NVLS_TREE,
-        SHARP,
+        switched.NVLS,
+        switched.NVLS_TREE,
+        switched.SHARP,
         HIERARCHICAL,
         TORUS,
-        HALVING_DOUBLING,
-        DOUBLING,
-        BINOMIAL,
-        BRUCK,
-        PAIRWISE,
-        GROUPED,
-        DISSEMINATION,
+        rounds.HALVING_DOUBLING,
+        rounds.DOUBLING,
+        rounds.BINOMIAL,
+        rounds.BRUCK,
+        rounds.PAIRWISE,
+        rounds.GROUPED,
+        rounds.DISSEMINATION,
     )
 }
 

@@ -276,7 +276,9 @@ class Communicator:
 
     def _flows(self, algorithm: Algorithm) -> int:
         """Return the number of equal flows that leave a rank or a node."""
-        return self.span.fullest if self.span.nodes > 1 else self._first.flows(algorithm)
+        if self.span.nodes > 1:
+            return self.span.fullest
+        return algorithm.flows(self.cluster, self._first.group)
 
 
 def _share_nodes(cluster: Cluster, groups: Integers) -> bool:

@@ -15,7 +15,7 @@ Sanders et al. 2009, doi:10.1016/j.parco.2009.09.001; NCCL 2.30, ``src/graph/tre
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from clustersim.cost.closed_form import GroupSpan, StepCounts
+from clustersim.cost.closed_form import StepCounts
 from clustersim.program.collectives.algorithm import Algorithm, Edge, Need, by_node
 from clustersim.program.collectives.ring import ring_from_gateway
 from clustersim.topology.cluster import Cluster
@@ -76,14 +76,12 @@ def _parent(number: int, count: int) -> int | None:
     return number ^ bit if parent >= count else parent
 
 
-def _steps(operation: str, span: GroupSpan) -> StepCounts:
-    return StepCounts(2 * (span.fullest - 1), 2 * math.ceil(math.log2(span.nodes)))
-
-
 TREE = Algorithm(
     "tree",
     ("all-reduce", "barrier"),
-    _steps,
+    lambda operation, span: StepCounts(
+        2 * (span.fullest - 1), 2 * math.ceil(math.log2(span.nodes))
+    ),
     tree_edges,
     need=Need("a group over several nodes", lambda groups: groups.span.nodes > 1),
     pipelined=True,

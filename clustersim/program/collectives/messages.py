@@ -42,24 +42,20 @@ class Arrangement:
     """How the members of equivalent groups are distributed over nodes, by one example of them."""
 
     def __init__(self, cluster: Cluster, group: Sequence[int]) -> None:
-        self._cluster, self._group = cluster, tuple(group)
+        self._cluster, self.group = cluster, tuple(group)
         self._messages: dict[tuple[str, str], tuple[Messages, ...]] = {}
 
     @cached_property
     def span(self) -> GroupSpan:
         """The extent of the group on the machine."""
         counts = self.counts
-        filled = box(self._cluster, self._group)
-        return GroupSpan(len(self._group), len(counts), max(counts), box=filled)
+        filled = box(self._cluster, self.group)
+        return GroupSpan(len(self.group), len(counts), max(counts), box=filled)
 
     @cached_property
     def counts(self) -> list[int]:
         """Members on each of its nodes."""
-        return [len(members) for members in by_node(self._cluster, self._group).values()]
-
-    def flows(self, algorithm: Algorithm) -> int:
-        """Return the number of equal flows that leave a rank of a group in one node."""
-        return algorithm.flows(self._cluster, self._group)
+        return [len(members) for members in by_node(self._cluster, self.group).values()]
 
     def messages(self, algorithm: Algorithm, operation: str) -> tuple[Messages, ...]:
         """Return the messages of each round, or all at once for a pipelined algorithm."""
@@ -69,7 +65,7 @@ class Arrangement:
         return self._messages[key]
 
     def _sent(self, algorithm: Algorithm, operation: str) -> Iterator[Messages]:
-        ranks = len(self._group)
+        ranks = len(self.group)
         if algorithm.posted and operation == "all-to-all":
             yield exchange(ranks)
         elif algorithm.rounds:
@@ -77,26 +73,21 @@ class Arrangement:
                 edges = [(m.source, m.target, len(m.blocks) / ranks) for m in messages]
                 yield _as_arrays(edges)
         elif algorithm.edges:
-            member = {device: i for i, device in enumerate(self._group)} | {CROSSBAR: CROSSBAR}
-            sent = algorithm.edges(self._cluster, self._group, operation)
+            member = {device: i for i, device in enumerate(self.group)} | {CROSSBAR: CROSSBAR}
+            sent = algorithm.edges(self._cluster, self.group, operation)
             yield _as_arrays([(member[a], member[b], share) for a, b, share in sent])
 
 
-def exchange(ranks: int, shares: Sequence[float] | None = None) -> Messages:
+def exchange(ranks: int) -> Messages:
     """Return an all-to-all posted at once: every rank sends a block to every other.
 
     Each message takes its own route, by the neighbour on the receiver's rail where the library
     relays (NCCL's PXN).
-
-    Parameters
-    ----------
-    shares : of every rank's bytes, for each receiver, such as the expert with most tokens; equal
-        shares if it is left out
     """
     source, target = (index.ravel() for index in np.indices((ranks, ranks)))
-    to_each = np.full(ranks, 1 / ranks) if shares is None else np.array(shares, dtype=float)
-    sent = (source != target) & (to_each[target] != 0)
-    return Messages(source[sent], target[sent], to_each[target[sent]], relayed=True)
+    sent = source != target
+    share = np.full(np.count_nonzero(sent), 1 / ranks)
+    return Messages(source[sent], target[sent], share, relayed=True)
 
 
 def _as_arrays(edges: Sequence[Edge]) -> Messages:

@@ -139,14 +139,6 @@ def _around(operation: str, span: GroupSpan) -> StepCounts:
     return _in(span, _levels(span.ranks))
 
 
-def _one_by_one(operation: str, span: GroupSpan) -> StepCounts:
-    return _in(span, 1 if operation == "send" else span.ranks - 1)
-
-
-def _at_once(operation: str, span: GroupSpan) -> StepCounts:
-    return _in(span, 1)
-
-
 def _in(span: GroupSpan, count: float) -> StepCounts:
     """Return steps of which each has messages across the network where there are several nodes."""
     return StepCounts(0, count) if span.nodes > 1 else StepCounts(count, 0)
@@ -168,6 +160,17 @@ HALVING_DOUBLING = Algorithm(
 )
 BINOMIAL = Algorithm("binomial", ("broadcast", "reduce"), _outward, rounds=binomial)
 BRUCK = Algorithm("bruck", ("all-gather", "all-to-all"), _around, rounds=bruck)
-PAIRWISE = Algorithm("pairwise", ("all-to-all", "send"), _one_by_one, rounds=pairwise)
-GROUPED = Algorithm("grouped", ("all-to-all", "send"), _at_once, rounds=grouped, posted=True)
+PAIRWISE = Algorithm(
+    "pairwise",
+    ("all-to-all", "send"),
+    lambda operation, span: _in(span, 1 if operation == "send" else span.ranks - 1),
+    rounds=pairwise,
+)
+GROUPED = Algorithm(
+    "grouped",
+    ("all-to-all", "send"),
+    lambda operation, span: _in(span, 1),
+    rounds=grouped,
+    posted=True,
+)
 DISSEMINATION = Algorithm("dissemination", ("barrier",), _around, rounds=dissemination)

@@ -14,7 +14,7 @@ doi:10.1109/COMHPC.2016.006; NCCL 2.30, ``src/device/all_reduce.h``.
 import math
 from collections.abc import Iterator, Sequence
 
-from clustersim.cost.closed_form import GroupSpan, StepCounts
+from clustersim.cost.closed_form import StepCounts
 from clustersim.program.collectives.algorithm import (
     CROSSBAR,
     HALVES,
@@ -89,22 +89,10 @@ def _crossed_links(cluster: Cluster, gateways: Sequence[int]) -> set[int]:
     return links
 
 
-def _one_step(operation: str, span: GroupSpan) -> StepCounts:
-    return StepCounts(1, 0)
-
-
-def _tree_steps(operation: str, span: GroupSpan) -> StepCounts:
-    return StepCounts(1, 2 * math.log2(span.nodes))
-
-
-def _fabric_steps(operation: str, span: GroupSpan) -> StepCounts:
-    return StepCounts(2 * (span.fullest - 1), 1)
-
-
 NVLS = Algorithm(
     "nvls",
     HALVES,
-    _one_step,
+    lambda operation, span: StepCounts(1, 0),
     nvls_edges,
     need=Need(
         "a group in one node with a switch that reduces",
@@ -116,7 +104,7 @@ NVLS = Algorithm(
 NVLS_TREE = Algorithm(
     "nvls-tree",
     ("all-reduce",),
-    _tree_steps,
+    lambda operation, span: StepCounts(1, 2 * math.log2(span.nodes)),
     nvls_tree_edges,
     need=Need(
         "equally many devices, above one, on several nodes with switches that reduce",
@@ -130,7 +118,7 @@ NVLS_TREE = Algorithm(
 SHARP = Algorithm(
     "sharp",
     ("all-reduce",),
-    _fabric_steps,
+    lambda operation, span: StepCounts(2 * (span.fullest - 1), 1),
     inside_edges,
     need=Need(
         "equally many devices on several nodes of a fabric with switches that reduce",

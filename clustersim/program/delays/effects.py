@@ -5,9 +5,9 @@
 Devices are numbered as in the placement of a job: by stage, replica and place in the cell.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from clustersim.disturbance.draws import generator, jitter_factors, pauses_of_st
 from clustersim.program.job import Job
 
 Floats = NDArray[np.float64]
+
+Kind = TypeVar("Kind", bound=Cause)
 
 
 class Pause(NamedTuple):
@@ -46,9 +48,8 @@ class RankEffects:
     def __init__(self, job: Job) -> None:
         plan, self._job = job.plan, job
         self.devices = np.array(job.placement.devices).reshape(plan.pipeline, plan.data, plan.cell)
-        jitters = [cause for cause in job.causes if isinstance(cause, Jitter)]
-        self.jitters = [jitter for jitter in jitters if not jitter.each_step]
-        self.lengths = [cause for cause in job.causes if isinstance(cause, SequenceLengths)]
+        self.jitters = [jitter for jitter in self._causes(Jitter) if not jitter.each_step]
+        self.lengths = self._causes(SequenceLengths)
 
     def colour(self, replica: int) -> Hashable:
         """Return what makes the times of a replica differ from those of others; None if not."""
@@ -75,42 +76,29 @@ class RankEffects:
     @cached_property
     def factors(self) -> Floats:
         """Time of the kernels of each device, relative to that of others."""
-        factors = np.ones(self.devices.size)
-        for cause in self._job.causes:
-            if isinstance(cause, SlowDevice):
-                factors[self._concerned(cause)] *= cause.factor
-            elif isinstance(cause, Jitter) and cause.each_step:
-                rng = generator(cause, self._job.replication)
-                drawn = jitter_factors(cause, rng, factors.shape)
-                factors *= np.where(self._concerned(cause), drawn, 1.0)
+        factors = self._product((slow, slow.factor) for slow in self._causes(SlowDevice))
+        for jitter in self._causes(Jitter):
+            if jitter.each_step:
+                rng = generator(jitter, self._job.replication)
+                drawn = jitter_factors(jitter, rng, factors.shape)
+                factors *= np.where(self._concerned(jitter), drawn, 1.0)
         return factors
 
     @cached_property
     def clocks(self) -> Floats:
         """Clock of each device, relative to that of others."""
-        clocks = np.ones(self.devices.size)
-        for cause in self._job.causes:
-            if isinstance(cause, SlowDevice):
-                clocks[self._concerned(cause)] *= cause.clock
-        return clocks
+        return self._product((slow, slow.clock) for slow in self._causes(SlowDevice))
 
     @cached_property
     def dispatch(self) -> Floats:
         """Additional time of the host of each device to dispatch a kernel [s]."""
-        delays = np.zeros(self.devices.size)
-        for cause in self._job.causes:
-            if isinstance(cause, LateHost):
-                delays[self._concerned(cause)] += cause.delay
-        return delays
+        return self._sum((late, late.delay) for late in self._causes(LateHost))
 
     @cached_property
     def planned(self) -> Floats:
         """Time of the planned pauses of each device, as its share in one step [s]."""
-        pauses = np.zeros(self.devices.size)
-        for cause in self._job.causes:
-            if isinstance(cause, Pauses) and cause.planned:
-                pauses[self._concerned(cause)] += cause.length / cause.every
-        return pauses
+        pauses = (pauses for pauses in self._causes(Pauses) if pauses.planned)
+        return self._sum((each, each.length / each.every) for each in pauses)
 
     @cached_property
     def pauses(self) -> list[dict[int, Pause]]:
@@ -122,8 +110,8 @@ class RankEffects:
                     cause, self._job.replication, self.devices.size
                 ).items()
             }
-            for cause in self._job.causes
-            if isinstance(cause, Pauses) and not cause.planned
+            for cause in self._causes(Pauses)
+            if not cause.planned
         ]
 
     def pauses_in(self, cell: NDArray[np.int64]) -> list[Pause]:
@@ -144,3 +132,21 @@ class RankEffects:
         if cause.devices is None:
             return np.ones(self.devices.size, bool)
         return np.isin(np.arange(self.devices.size), sorted(cause.devices))
+
+    def _causes(self, kind: type[Kind]) -> list[Kind]:
+        """Return the causes of a kind."""
+        return [cause for cause in self._job.causes if isinstance(cause, kind)]
+
+    def _product(self, values: Iterable[tuple[Cause, float]]) -> Floats:
+        """Return the product of the values of causes, for each device that they concern."""
+        product = np.ones(self.devices.size)
+        for cause, value in values:
+            product[self._concerned(cause)] *= value
+        return product
+
+    def _sum(self, values: Iterable[tuple[Cause, float]]) -> Floats:
+        """Return the sum of the values of causes, for each device that they concern."""
+        total = np.zeros(self.devices.size)
+        for cause, value in values:
+            total[self._concerned(cause)] += value
+        return total

@@ -16,9 +16,8 @@ from clustersim.engine.network.network import Network
 from clustersim.errors import PlanError
 from clustersim.program.collectives import ring
 from clustersim.program.collectives.algorithms import ALGORITHMS, scalar_reduction
-from clustersim.program.collectives.communicator import Communicator, load_of_messages
+from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.collectives.double_tree import double_tree
-from clustersim.program.collectives.messages import exchange
 from clustersim.scenario.entries import entry
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.topology.faults import FailedCable, find_faults
@@ -331,27 +330,6 @@ def replace_fabric(cluster, fabric):
     return Cluster(
         cluster.name, cluster.nodes, cluster.node, cluster.accelerator, cluster.library, fabric
     )
-
-
-@MODEST
-@given(st.integers(2, 9), st.lists(st.floats(0.01, 1), min_size=9, max_size=9))
-def test_an_uneven_exchange_brings_each_receiver_its_share(ranks, parts):
-    """Into a receiver goes its share of what every other rank sends, out of a sender the rest."""
-    cluster, shares = ideal(2), [part / sum(parts[:ranks]) for part in parts[:ranks]]
-    group, row = np.arange(ranks)[None], np.zeros(1, dtype=np.int64)
-    phase = load_of_messages(cluster, group, exchange(ranks, shares), row, 1).of_row(0)
-    carried = {cluster.links.names[link]: share for link, share in phase.items()}
-    into, out = Counter(), Counter()
-    for name, share in carried.items():
-        start, end = name.split(">")
-        if "dev" in start:
-            out[start] += share
-        if "dev" in end:
-            into[end] += share
-    devices = [f"n{number // 8}.dev{number % 8}" for number in range(ranks)]
-
-    assert [into[d] for d in devices] == [pytest.approx((ranks - 1) * w) for w in shares]
-    assert [out[d] for d in devices] == [pytest.approx(1 - w) for w in shares]
 
 
 # --- double binary trees --------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import assume, given, settings
@@ -53,26 +54,36 @@ def check_halves(program, operation):
         assert {block: own[block] for block in kept} == dict.fromkeys(kept, whole)
 
 
-@MODEST
-@given(st.sampled_from(HALVES), st.integers(1, 9))
-def test_a_ring_leaves_what_its_operation_promises(operation, ranks):
-    """Every contribution is counted once: in all blocks, in the owned ones, or put side by side."""
-    check_halves(stepped.ring(operation, ranks), operation)
+@st.composite
+def all_reduces(draw):
+    """An all-reduce or a half of it, step by step, by each algorithm that has it."""
+    operation = draw(st.sampled_from(HALVES))
+    nodes, local, ranks = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 9))
+    shape = draw(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=3))
+    lengths, closed = zip(*shape, strict=True)
+    assume(any(length > 1 for length in lengths))
+    programs = {
+        "ring": (stepped.ring(operation, ranks), operation),
+        "halving": (in_rounds("halving-doubling", operation, 2**nodes), operation),
+        "doubling": (in_rounds("doubling", "all-reduce", 2**nodes), "all-reduce"),
+        "bruck": (in_rounds("bruck", "all-gather", nodes + local * ranks), "all-gather"),
+        "trees": (stepped.tree(ranks, local), "all-reduce"),
+        "levels": (stepped.hierarchical(operation, nodes, local), operation),
+        "torus": (stepped.torus(operation, lengths, closed), operation),
+    }
+    program, operation = programs[draw(st.sampled_from(sorted(programs)))]
+    return program.pipelined(draw(st.integers(1, 3))), operation
 
 
-@MODEST
-@given(st.sampled_from(HALVES), st.integers(0, 4))
-def test_halving_and_doubling_leave_what_their_operation_promises(operation, levels):
-    """Every contribution is counted once, for 1 to 16 ranks; recursive doubling sums as well."""
-    check_halves(in_rounds("halving-doubling", operation, 2**levels), operation)
-    check_halves(in_rounds("doubling", "all-reduce", 2**levels), "all-reduce")
+@settings(max_examples=150, deadline=None)
+@given(all_reduces())
+def test_an_all_reduce_and_its_halves_leave_what_they_promise(algorithm):
+    """Every contribution is counted once: in all blocks, in the owned ones, or put side by side.
 
-
-@MODEST
-@given(st.integers(1, 17))
-def test_bruck_gathers_every_block_everywhere(ranks):
-    """For any number of ranks, each ends with the block of every other."""
-    check_halves(in_rounds("bruck", "all-gather", ranks), "all-gather")
+    By a ring, halving and doubling, Bruck's rounds, double trees, rings on two levels, and on a
+    torus along rings or lines; whole or in pieces, for any number of ranks that it allows.
+    """
+    check_halves(*algorithm)
 
 
 @MODEST
@@ -111,33 +122,6 @@ def test_a_barrier_lets_nobody_go_who_has_not_heard_of_all(ranks):
 
     assert len(program.rounds) == (ranks - 1).bit_length()
     assert held == [{other: (other,) for other in range(ranks)}] * ranks
-
-
-@MODEST
-@given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 3))
-def test_double_trees_sum_every_contribution_once(nodes, local, pieces):
-    """Up and down all trees, with chains inside nodes, whole or in pieces."""
-    check_halves(stepped.tree(nodes, local).pipelined(pieces), "all-reduce")
-
-
-@MODEST
-@given(st.sampled_from(HALVES), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
-def test_two_levels_leave_what_their_operation_promises(operation, nodes, local, pieces):
-    """Rings in nodes and rings on rails, whole or in pieces, lose nothing and repeat nothing."""
-    program = stepped.hierarchical(operation, nodes, local)
-    check_halves(program.pipelined(pieces), operation)
-
-
-axes = st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=3)
-
-
-@MODEST
-@given(st.sampled_from(HALVES), axes)
-def test_a_torus_leaves_what_its_operation_promises(operation, shape):
-    """Parts that start on different axes, both ways round, rings or lines, add up to the whole."""
-    lengths, closed = zip(*shape, strict=True)
-    assume(any(length > 1 for length in lengths))
-    check_halves(stepped.torus(operation, lengths, closed), operation)
 
 
 # --- the folded load is the sum of the steps ------------------------------------------------------
@@ -192,25 +176,15 @@ def test_a_ring_over_nodes_enters_and_leaves_each_by_one_gateway(operation, node
 
 
 @MODEST
-@given(st.integers(1, 9), st.integers(1, 4))
-def test_folded_trees_carry_what_their_steps_carry(nodes, local):
-    """Up and down, in chains and between gateways, pair by pair."""
+@given(st.sampled_from(HALVES), st.integers(2, 9), st.integers(2, 4))
+def test_folded_trees_and_levels_carry_what_their_steps_carry(operation, nodes, local):
+    """Up and down trees, in chains and between gateways; in nodes and on rails; pair by pair."""
     cluster, group = ideal(nodes, local), range(nodes * local)
-    program = stepped.tree(nodes, local)
+    levels = on_devices(stepped.hierarchical(operation, nodes, local), group)
+    trees = on_devices(stepped.tree(nodes, local), group)
 
-    assert summed(on_devices(program, group)) == summed(tree_edges(cluster, group, "all-reduce"))
-
-
-@MODEST
-@given(st.sampled_from(HALVES), st.integers(2, 4), st.integers(2, 4))
-def test_folded_levels_carry_what_their_steps_carry(operation, nodes, local):
-    """In nodes and on rails, pair by pair."""
-    cluster, group = ideal(nodes, local), range(nodes * local)
-    program = stepped.hierarchical(operation, nodes, local)
-
-    assert summed(on_devices(program, group)) == summed(
-        hierarchical_edges(cluster, group, operation)
-    )
+    assert summed(levels) == summed(hierarchical_edges(cluster, group, operation))
+    assert summed(trees) == summed(tree_edges(cluster, group, "all-reduce"))
 
 
 BLOCKS = [(4, 4, 4), (4, 8, 4), (2, 3, 4), (1, 5, 1), (8, 8, 1), (2, 2, 2), (3, 1, 2)]
@@ -346,27 +320,21 @@ IN_ROUNDS = [
 ]
 
 
-@pytest.mark.parametrize(("algorithm", "operation", "nodes", "local"), IN_ROUNDS)
+EQUAL_HOPS = [("ring", half, *layout) for half in HALVES for layout in [(1, 2), (1, 7), (5, 1)]]
+
+
+@pytest.mark.parametrize(("algorithm", "operation", "nodes", "local"), [*IN_ROUNDS, *EQUAL_HOPS])
 def test_rounds_one_after_another_take_the_closed_form(algorithm, operation, nodes, local):
     """In a node, over nodes and on both, where no two messages of a round share a link.
 
-    The whole time agrees: hops of near and far rounds, and bytes.
+    The whole time agrees: hops of near and far rounds, and bytes; that of a ring where its hops are
+    equal, in a node or with one device of each node.
     """
     cluster, group = ideal(nodes, local), range(nodes * local)
     nbytes = 0.0 if operation == "barrier" else 1e6
     cost = fixed(cluster, algorithm, operation, group).cost(operation, nbytes)
-    seconds = replayed(in_rounds(algorithm, operation, len(group)), cluster, group, nbytes)
-
-    assert seconds == pytest.approx(cost.seconds, rel=1e-9)
-
-
-@pytest.mark.parametrize("operation", HALVES)
-@pytest.mark.parametrize(("nodes", "local"), [(1, 2), (1, 7), (5, 1)])
-def test_a_ring_of_equal_hops_takes_the_closed_form_step_by_step(operation, nodes, local):
-    """In a node, or with one device of each node: the whole time agrees, hops and bytes."""
-    cluster, group = ideal(nodes, local), range(nodes * local)
-    cost = fixed(cluster, "ring", operation, group).cost(operation, 1e6)
-    seconds = replayed(stepped.ring(operation, len(group)), cluster, group, 1e6)
+    rounds = stepped.ring if algorithm == "ring" else partial(in_rounds, algorithm)
+    seconds = replayed(rounds(operation, len(group)), cluster, group, nbytes)
 
     assert seconds == pytest.approx(cost.seconds, rel=1e-9)
 
