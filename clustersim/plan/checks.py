@@ -188,9 +188,9 @@ def _layers(plan: Plan, model: Transformer, parts: int, where: Where) -> list[st
     if len(plan.layers) != parts:
         return [f"{here}: {len(plan.layers)} numbers for {parts} {_noun(plan)}s"]
     if 0 in plan.layers[1:-1]:
-        place = plan.layers.index(0, 1)
+        index = plan.layers.index(0, 1)
         return [
-            f"{here}: leaves {_noun(plan)} {place} of {parts} without layers (at least 1, or 0 in"
+            f"{here}: leaves {_noun(plan)} {index} of {parts} without layers (at least 1, or 0 in"
             " the first and the last, which hold embedding and logits)"
         ]
     if sum(plan.layers) != model.layers:

@@ -124,15 +124,15 @@ class ReplicaTraffic:
         return finer, numbered(np.stack([of_link, multisets(crossed.link, seen, links)]).T)
 
     @cached_property
-    def _place(self) -> Integers:
+    def _index(self) -> Integers:
         """For each link of the machine, its place among the tight ones."""
-        place = np.zeros(len(self._capacities), dtype=np.int64)
-        place[self._links] = np.arange(len(self._links))
-        return place
+        index = np.zeros(len(self._capacities), dtype=np.int64)
+        index[self._links] = np.arange(len(self._links))
+        return index
 
     @cached_property
     def _crossed(self) -> "Crossings":
-        return _crossings(self._own, self._place)
+        return _crossings(self._own, self._index)
 
     @cached_property
     def _of_replica(self) -> Integers:
@@ -148,7 +148,7 @@ class ReplicaTraffic:
     @cached_property
     def _of_link(self) -> Integers:
         """For each tight link, a number for its capacity and the joint traffic on it."""
-        joint = _crossings(self._joint, self._place)
+        joint = _crossings(self._joint, self._index)
         sets = multisets(joint.link, joint.kind, len(self._links))
         return numbered(np.stack([self._capacities[self._links].view(np.int64), sets]).T)
 
@@ -162,8 +162,8 @@ class ReplicaTraffic:
         for table in self._own:
             for name, number, moved in links.load(table, colours, first).traffic():
                 traffic[number][name] = moved
-        one = np.zeros(1, dtype=np.int64)
-        loads = (links.load(table, one, one) for table in self._joint)
+        whole = np.zeros(1, dtype=np.int64)
+        loads = (links.load(table, whole, whole) for table in self._joint)
         members = np.split(np.argsort(colours, kind="stable"), np.cumsum(np.bincount(colours))[:-1])
         return Folded(
             classes=tuple(tuple(each.tolist()) for each in members),
@@ -198,12 +198,12 @@ class Crossings:
     replica: Integers
     link: Integers
 
-    def only(self, kept: Booleans) -> "Crossings":
+    def only(self, chosen: Booleans) -> "Crossings":
         """Return some of the crossings."""
-        return Crossings(self.kind[kept], self.replica[kept], self.link[kept])
+        return Crossings(self.kind[chosen], self.replica[chosen], self.link[chosen])
 
 
-def _crossings(tables: Sequence[TrafficTable], place: Integers) -> Crossings:
+def _crossings(tables: Sequence[TrafficTable], index: Integers) -> Crossings:
     """Return all crossings, links by their place among the tight ones."""
     entries = sum(len(table.crossings.links) for table in tables)
     kinds, replicas, links = (np.empty(entries, dtype=np.int64) for _ in range(3))
@@ -214,9 +214,9 @@ def _crossings(tables: Sequence[TrafficTable], place: Integers) -> Crossings:
         fractions = (whole != values).any()
         weights, weight = ranked(values.view(np.int64) if fractions else whole)
         own = slice(first, first + len(weight))
-        name, replicas[own] = table.place_and_row
+        name, replicas[own] = table.name_and_row
         kinds[own] = known + name * len(weights) + weight
-        links[own] = place[table.crossings.links]
+        links[own] = index[table.crossings.links]
         known += len(table.names) * len(weights)
         first = own.stop
     return Crossings(kinds, replicas, links)
@@ -274,7 +274,7 @@ class LinkColours:
         crossings, moved, names = table.crossings, table.moved, len(table.names)
         colour = self._representing[crossings.links]
         represents = np.flatnonzero(colour >= 0)
-        name, replica = (of_entry[represents] for of_entry in table.place_and_row)
+        name, replica = (of_entry[represents] for of_entry in table.name_and_row)
         row = name * len(first) + colours[replica]
         loads = link_rows(row, colour[represents], crossings.values[represents], names * len(first))
         rows = (np.arange(names)[:, None] * table.rows + first).ravel()

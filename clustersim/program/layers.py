@@ -54,12 +54,12 @@ class Layers:
             for layer in kinds
         }
         self._followed = {layer: captured_ops(shard, layer, ("experts",)) for layer in kinds}
-        self._places = list(product(range(plan.pipeline), range(plan.chunks)))
-        self._stacks = {place: self._stacked(*place) for place in self._places}
+        self._chunks = list(product(range(plan.pipeline), range(plan.chunks)))
+        self._stacks = {chunk: self._stacked(*chunk) for chunk in self._chunks}
         numbers: dict[Hashable, int] = {}
         self._contents = {
-            place: numbers.setdefault((stack, plan.ends(*place)), len(numbers))
-            for place, stack in self._stacks.items()
+            chunk: numbers.setdefault((stack, plan.ends(*chunk)), len(numbers))
+            for chunk, stack in self._stacks.items()
         }
         self._kept: dict[StackedLayer, float] = {}
 
@@ -67,12 +67,12 @@ class Layers:
         first = sum(len(self._plan.layers_of(stage, c)) for c in range(chunk))
         layers = [self._stack[number] for number in self._plan.layers_of(stage, chunk)]
         return tuple(
-            StackedLayer(layer, self._recomputed(layer, stage, place), self._recompute.outputs)
-            for place, layer in enumerate(layers, first)
+            StackedLayer(layer, self._recomputed(layer, stage, index), self._recompute.outputs)
+            for index, layer in enumerate(layers, first)
         )
 
-    def _recomputed(self, layer: Layer, stage: int, place: int) -> frozenset[str]:
-        if not self._recompute.applies(stage, place):
+    def _recomputed(self, layer: Layer, stage: int, index: int) -> frozenset[str]:
+        if not self._recompute.applies(stage, index):
             return frozenset()
         return self._again[layer]
 
@@ -103,7 +103,7 @@ class Layers:
     @property
     def recomputed(self) -> list[tuple[Layer, frozenset[str]]]:
         """Every layer of the model, with the operations that its backward computes again."""
-        stacks = (self._stacks[place] for place in self._places)
+        stacks = (self._stacks[chunk] for chunk in self._chunks)
         return [(stacked.layer, stacked.recomputed) for stack in stacks for stacked in stack]
 
     def ops(self, layer: Layer) -> list[Op]:

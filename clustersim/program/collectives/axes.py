@@ -78,11 +78,11 @@ class AxisGroups:
         self.classes = np.empty(sum(len(rows) for rows, _ in parts), dtype=np.int64)
         self._examples: list[tuple[Communicator, int]] = []
         for rows, communicator in self._parts:
-            for place, signature in enumerate(communicator.signatures(operations)):
+            for index, signature in enumerate(communicator.signatures(operations)):
                 number = numbers.setdefault(signature, len(numbers))
                 if number == len(self._examples):
-                    self._examples.append((communicator, place))
-                self.classes[rows[place]] = number
+                    self._examples.append((communicator, index))
+                self.classes[rows[index]] = number
 
     @property
     def ranks(self) -> int:
@@ -91,8 +91,8 @@ class AxisGroups:
 
     def cost(self, number: int, operation: str, nbytes: float) -> Cost:
         """Return the closed-form cost of a collective of a class."""
-        communicator, place = self._examples[number]
-        return communicator.cost(operation, nbytes, place)
+        communicator, index = self._examples[number]
+        return communicator.cost(operation, nbytes, index)
 
     def least(self, operation: str, nbytes: float) -> Cost:
         """Return the cost of a collective of the class for which it takes least time."""
@@ -130,8 +130,8 @@ class AxisGroups:
 
     def _unit(self, number: int, cost: Cost, operation: str) -> float:
         """Return the bytes of one of the equal flows of a class, for each byte of the buffer."""
-        communicator, place = self._examples[number]
-        return float(communicator.load(cost.algorithm, operation).units[place])
+        communicator, index = self._examples[number]
+        return float(communicator.load(cost.algorithm, operation).units[index])
 
     def _add(self, factors: dict[Load, Floats], number: int, key: Load, more: float) -> None:
         factors.setdefault(key, np.zeros(len(self._examples)))[number] += more

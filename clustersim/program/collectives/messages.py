@@ -108,12 +108,12 @@ def arrangements(cluster: Cluster, groups: Integers) -> tuple[Integers, list[Arr
     """
     keys = _keys(cluster, groups)
     numbers = numbered(keys)
-    found = []
+    different = []
     for example in first_of(numbers).tolist():
         of_example = partial(Arrangement, cluster, groups[example].tolist())
         key = "arrangement", keys[example].tobytes()
-        found.append(cluster.kept.get(key, groups.shape[1], of_example))
-    return numbers, found
+        different.append(cluster.kept.get(key, groups.shape[1], of_example))
+    return numbers, different
 
 
 def _keys(cluster: Cluster, groups: Integers) -> Integers:

@@ -67,8 +67,8 @@ def torus_edges(cluster: Cluster, group: Sequence[int], operation: str) -> Itera
     for axis, share in _along_axes(sides, closed, passes(operation)).items():
         cycle = axis_ring(sides[axis], closed=closed[axis])
         others = [side[:1] if a == axis else side for a, side in enumerate(sides)]
-        for place in product(*others):
-            line = [fabric.node((*place[:axis], at, *place[axis + 1 :])) for at in cycle]
+        for corner in product(*others):
+            line = [fabric.node((*corner[:axis], at, *corner[axis + 1 :])) for at in cycle]
             for a, b in neighbours(line):
                 yield a, b, share
                 yield b, a, share

@@ -73,8 +73,8 @@ class LinksInUse(Sequence[LinkUse]):
     @property
     def busiest_numbers(self) -> list[int]:
         """The numbers of the same links in the link table."""
-        found: list[int] = self._numbers[self._busiest].tolist()
-        return found
+        numbers: list[int] = self._numbers[self._busiest].tolist()
+        return numbers
 
     def of_node(self, node: int) -> list[LinkUse]:
         """Return the links inside a node, and those between it and the network."""

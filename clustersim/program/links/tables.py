@@ -45,7 +45,7 @@ class TrafficTable:
         return self.moved.crossings
 
     @property
-    def place_and_row(self) -> tuple[Integers, Integers]:
+    def name_and_row(self) -> tuple[Integers, Integers]:
         """For each entry of the crossings the place of its name, and its row in that name.
 
         Made each time: they are as large as the crossings themselves.
@@ -68,8 +68,8 @@ class TrafficTable:
 
     def entries(self) -> Iterator[tuple[str, int, int, float]]:
         """Yield the title, the row of this name, the link and the flows of each crossing."""
-        place, row = self.place_and_row
-        titles = (self.titles[number] for number in place.tolist())
+        name, row = self.name_and_row
+        titles = (self.titles[number] for number in name.tolist())
         links, flows = self.crossings.links.tolist(), self.crossings.values.tolist()
         return zip(titles, row.tolist(), links, flows, strict=True)
 
@@ -81,10 +81,10 @@ class TrafficTable:
         )
         amounts = np.stack([moved.nbytes, moved.latency, moved.cap], axis=1).tolist()
         for at, each in enumerate(amounts):
-            place, row = divmod(at, rows)
+            name, row = divmod(at, rows)
             own = slice(starts[at], starts[at + 1])
-            traffic = Traffic(self.titles[place], tuple(links[own]), tuple(weights[own]), *each)
-            yield self.names[place], row, traffic
+            traffic = Traffic(self.titles[name], tuple(links[own]), tuple(weights[own]), *each)
+            yield self.names[name], row, traffic
 
 
 def tables_of(transfers: Transfers) -> list[TrafficTable]:

@@ -98,15 +98,15 @@ class LinkUsage:
 
     @cached_property
     def _seconds_of_others(self) -> dict[Hashable, list[float]]:
-        found: dict[Hashable, list[float]] = {}
+        of_stages: dict[Hashable, list[float]] = {}
         for table in self._joint:
             crossed = table.crossings.scaled(table.moved.nbytes)
             others = self._totals[crossed.links] - crossed.values
             seconds = crossed.largest(others / self._links.capacities[crossed.links]).tolist()
             for name, longest in zip(table.names, seconds, strict=True):
                 if name[0] == "parameters":
-                    found.setdefault(name[1], []).append(longest)
-        return found
+                    of_stages.setdefault(name[1], []).append(longest)
+        return of_stages
 
     @cached_property
     def _totals(self) -> Floats:
@@ -189,9 +189,9 @@ def _longest(tables: Iterable[TrafficTable], kind: str) -> LinkRows | None:
     for table in tables:
         first = slice(None, None, table.rows)
         seconds = (table.moved.nbytes[first] / table.moved.cap[first]).tolist()
-        for place, (name, taken) in enumerate(zip(table.names, seconds, strict=True)):
+        for index, (name, taken) in enumerate(zip(table.names, seconds, strict=True)):
             if name[0] == kind and (longest is None or taken > longest[0]):
-                longest = taken, table, place * table.rows
+                longest = taken, table, index * table.rows
     return None if longest is None else longest[1].crossings.take([longest[2]])
 
 

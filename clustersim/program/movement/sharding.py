@@ -208,8 +208,8 @@ def tails(kernels: Iterable[Kernel], kind: str) -> Tails:
     used = _last_uses(chain)
     waits = 2 if kind == FORWARD else 3
 
-    def after(place: int) -> Sequence[Kernel]:
-        return chain[used[-place] + 1 :] if place <= len(used) else chain
+    def after(last: int) -> Sequence[Kernel]:
+        return chain[used[-last] + 1 :] if last <= len(used) else chain
 
     return Tails(after(waits), after(waits + 1))
 
@@ -217,5 +217,5 @@ def tails(kernels: Iterable[Kernel], kind: str) -> Tails:
 def _last_uses(kernels: Sequence[Kernel]) -> list[int]:
     """Return the places of the last uses of factors in a chain of kernels."""
     return [
-        place for place, kernel in enumerate(kernels) if isinstance(kernel, Gemm) and kernel.factor
+        index for index, kernel in enumerate(kernels) if isinstance(kernel, Gemm) and kernel.factor
     ]

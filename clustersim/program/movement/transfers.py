@@ -27,11 +27,11 @@ def stage_transfers(job: Job) -> dict[Name, TrafficRows]:
     """Return the transfers of all replicas from stage to stage, by their `send_name`."""
     plan, hops = job.plan, dict[Name, Hop]()
     for kind, stage, chunk in product(WHOLE, range(plan.pipeline), range(plan.chunks)):
-        place = plan.wired.onward(stage, chunk, forward=kind == FORWARD)
+        target = plan.wired.onward(stage, chunk, forward=kind == FORWARD)
         name = send_name(kind, stage, chunk, plan.wired)
-        if place is not None and place.stage != stage and name not in hops:
-            title = f"send {kind} from stage {stage} to {place.stage}"
-            hops[name] = Hop(title, stage, place.stage)
+        if target is not None and target.stage != stage and name not in hops:
+            title = f"send {kind} from stage {stage} to {target.stage}"
+            hops[name] = Hop(title, stage, target.stage)
     transfers, listed = dict[Name, TrafficRows](), [*hops.items()]
     at_once = max(1, MOST_MESSAGES // (plan.data * plan.cell))
     for first in range(0, len(listed), at_once):
@@ -121,7 +121,7 @@ def joint_collectives(job: Job, communicators: Communicators) -> dict[Name, Traf
     plan = job.plan
     joint: dict[Name, TrafficRows] = {}
     trained = [job.weights.trained(stage) for stage in range(plan.pipeline)]
-    calls = [((*reductions(job, one),), (*gathers(job, one),)) for one in trained]
+    calls = [((*reductions(job, each),), (*gathers(job, each),)) for each in trained]
     for run in adjacent(calls):
         for kind, collectives in zip(("gradients", "parameters"), calls[run.start], strict=True):
             for axis, operation, nbytes in collectives:
@@ -134,12 +134,12 @@ def joint_collectives(job: Job, communicators: Communicators) -> dict[Name, Traf
     return joint | _mirrored_sums(job)
 
 
-def _between(job: Job, stage: int, other: int, nbytes: float, place: str) -> TrafficRows:
+def _between(job: Job, stage: int, other: int, nbytes: float, where: str) -> TrafficRows:
     """Return an all-reduce over the devices of two stages in pairs, for all replicas."""
     cells = job.placement.cells
     communicator = job.communicator(np.stack([cells[stage].ravel(), cells[other].ravel()], axis=1))
     operation = "all-reduce"
-    return communicator.traffic_rows(_title(operation, 2, place), operation, nbytes)
+    return communicator.traffic_rows(_title(operation, 2, where), operation, nbytes)
 
 
 def _mirrored_sums(job: Job) -> dict[Name, TrafficRows]:
@@ -202,9 +202,9 @@ def _over(
     }
 
 
-def _title(operation: str, ranks: int, place: str) -> str:
+def _title(operation: str, ranks: int, where: str) -> str:
     """Return the unique name of a collective."""
-    return f"{operation} over {ranks} ranks, {place}"
+    return f"{operation} over {ranks} ranks, {where}"
 
 
 def norm_sync(job: Job) -> float:

@@ -42,9 +42,9 @@ def new_batch_order(schedule: Schedule, stages: int, microbatches: int, chunks: 
     least = 2 * stages + LEAST_PERIODS * period
     short = least + (microbatches - least) % period
     if schedule.shape is None and microbatches > 2 * (short + period):
-        one = _written_out(schedule, stages, short, chunks)
-        other = _written_out(schedule, stages, short + period, chunks)
-        stretched = _stretched(one, other, (microbatches - short) // period)
+        first = _written_out(schedule, stages, short, chunks)
+        second = _written_out(schedule, stages, short + period, chunks)
+        stretched = _stretched(first, second, (microbatches - short) // period)
         if stretched is not None:
             return stretched
     return _written_out(schedule, stages, microbatches, chunks)
@@ -55,32 +55,33 @@ def _written_out(schedule: Schedule, stages: int, microbatches: int, chunks: int
     return order_of(schedule.rows(stages, microbatches, chunks), chunks, shift)
 
 
-def _stretched(one: Order, other: Order, periods: int) -> Order | None:
+def _stretched(first: Order, second: Order, periods: int) -> Order | None:
     """Return the order of a batch that is some periods longer than the first of two.
 
     None where the second, one period longer, differs in more than the lengths of repetitions.
     """
     columns = list[tuple[Numbers, Numbers, tuple[Repetition, ...]]]()
-    for stage, (parts, others) in enumerate(zip(one.repetitions, other.repetitions, strict=True)):
-        if one.codes != other.codes or len(parts) != len(others):
+    pairs = zip(first.repetitions, second.repetitions, strict=True)
+    for stage, (parts, others) in enumerate(pairs):
+        if first.codes != second.codes or len(parts) != len(others):
             return None
-        kept = _kept(parts, len(one.of[stage]))
-        of_other = _kept(others, len(other.of[stage]))
-        codes, inputs = one.of[stage][kept], one.inputs[stage][kept]
-        if not np.array_equal(codes, other.of[stage][of_other]):
+        outer = _outer_steps(parts, len(first.of[stage]))
+        of_other = _outer_steps(others, len(second.of[stage]))
+        codes, inputs = first.of[stage][outer], first.inputs[stage][outer]
+        if not np.array_equal(codes, second.of[stage][of_other]):
             return None
-        inputs = inputs + periods * (other.inputs[stage][of_other] - inputs)
+        inputs = inputs + periods * (second.inputs[stage][of_other] - inputs)
         columns.append(_extended(codes, inputs, parts, others, periods))
     of, all_inputs, repetitions = zip(*columns, strict=True)
-    return Order(one.codes, of, all_inputs, repetitions, one.chunks)
+    return Order(first.codes, of, all_inputs, repetitions, first.chunks)
 
 
-def _kept(parts: Sequence[Repetition], steps: int) -> Numbers:
+def _outer_steps(parts: Sequence[Repetition], steps: int) -> Numbers:
     """Return the indices of a stage's steps without the inner periods of its repetitions."""
-    kept = np.ones(steps, bool)
+    outer = np.ones(steps, bool)
     for part in parts:
-        kept[part.start + part.steps : part.stop - part.steps] = False
-    return np.flatnonzero(kept)
+        outer[part.start + part.steps : part.stop - part.steps] = False
+    return np.flatnonzero(outer)
 
 
 def _extended(

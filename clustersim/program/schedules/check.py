@@ -49,12 +49,12 @@ def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int)
     width = microbatches * wiring.chunks
     if len(kinds) < 2 * width or inputs.min() < 0 or inputs.max() >= 2 * width:
         return False
-    place = np.full((len(KINDS), width), -1)
-    place[kinds, inputs // 2] = np.arange(len(kinds))
-    forward, whole, ahead, weight = place
+    index = np.full((len(KINDS), width), -1)
+    index[kinds, inputs // 2] = np.arange(len(kinds))
+    forward, whole, ahead, weight = index
     apart = (whole < 0) & (ahead > forward) & (weight > ahead)
     once = (whole > forward) & (ahead < 0) & (weight < 0)
-    return int((place >= 0).sum()) == len(kinds) and bool(((forward >= 0) & (apart | once)).all())
+    return int((index >= 0).sum()) == len(kinds) and bool(((forward >= 0) & (apart | once)).all())
 
 
 def _first_actors(program: Program) -> tuple[Actor, ...]:
@@ -124,20 +124,21 @@ def _missing(microbatch: int, chunk: int, seen: set[Step]) -> list[Step]:
 
 def _check_order(rows: Rows, wiring: Wiring) -> None:
     """Run the steps without a clock, each as soon as its input has arrived; all must finish."""
-    place = [0] * len(rows)
+    position = [0] * len(rows)
     arrived: set[tuple[int, bool, int, int]] = set()
     moved = True
     while moved:
         moved = False
         for stage, steps in enumerate(rows):
-            while place[stage] < len(steps):
-                at_once = steps[place[stage] : place[stage] + 1 + steps[place[stage]].joined]
+            while position[stage] < len(steps):
+                at = position[stage]
+                at_once = steps[at : at + 1 + steps[at].joined]
                 if not all(_ready(step, stage, wiring, arrived) for step in at_once):
                     break
                 arrived |= {made for step in at_once for made in _results(step, stage, wiring)}
-                place[stage] += len(at_once)
+                position[stage] += len(at_once)
                 moved = True
-    stuck = {stage: at for stage, at in enumerate(place) if at < len(rows[stage])}
+    stuck = {stage: at for stage, at in enumerate(position) if at < len(rows[stage])}
     if stuck:
         waits = "; ".join(
             f"stage {stage} waits for the input of {rows[stage][at].unpaired}"

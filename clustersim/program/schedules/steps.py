@@ -183,9 +183,9 @@ def repeated(codes: Numbers, inputs: Numbers, shift: int) -> tuple[Repetition, .
     if not len(codes):
         return ()
     index = np.arange(len(codes))
-    place = np.full((codes.max() + 1, inputs.max() + 1 + shift), -1)
-    place[codes, inputs] = index
-    apart = np.maximum(place[codes, inputs + shift] - index, 0)
+    position = np.full((codes.max() + 1, inputs.max() + 1 + shift), -1)
+    position[codes, inputs] = index
+    apart = np.maximum(position[codes, inputs + shift] - index, 0)
     bounds = [0, *(np.flatnonzero(np.diff(apart)) + 1).tolist(), len(codes)]
     parts = [(a, b, int(apart[a])) for a, b in pairwise(bounds)]
     return tuple(Repetition(a, b + n, n, shift) for a, b, n in parts if 0 < n <= b - a)
@@ -238,10 +238,10 @@ def receiver_of(step: Step, stage: int, wiring: Wiring) -> tuple[int, Step] | No
     """
     if step.kind == WEIGHT:
         return None
-    place = wiring.onward(stage, step.chunk, forward=step.kind == FORWARD)
-    if place is None:
+    target = wiring.onward(stage, step.chunk, forward=step.kind == FORWARD)
+    if target is None:
         return None
-    return place.stage, Step(step.kind, step.microbatch, place.chunk)
+    return target.stage, Step(step.kind, step.microbatch, target.chunk)
 
 
 # --- schedules ------------------------------------------------------------------------------------
