@@ -4,11 +4,11 @@
 thickness of a wire is the root of its bandwidth, on the same scale in every diagram.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import cos, pi, sin, sqrt
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from clustersim import __version__
 from clustersim.render.palette import LIGHT, LINKS, Colour, parse_colour
 
 Point = tuple[float, float]
+End = TypeVar("End", bound=Hashable)
 
 DEVICE, SWITCH, NIC, FAINT = (
     parse_colour(LIGHT[name]) for name in ("box-device", "box-switch", "box-nic", "faint")
@@ -257,3 +258,28 @@ def labels(sketch: Sketch, size: float = 7.0) -> list[Note]:
         notes.append(best[1])
         taken.append(best[2])
     return notes
+
+
+def levels(links: Iterable[tuple[End, End]], bottom: Iterable[End]) -> dict[End, int]:
+    """Return the row of each end of some links: its distance from the nearest end at the bottom.
+
+    >>> levels([("n0", "leaf"), ("leaf", "spine"), ("n1", "leaf")], ["n0", "n1"])
+    {'n0': 0, 'n1': 0, 'leaf': 1, 'spine': 2}
+    """
+    level = dict.fromkeys(bottom, 0)
+    around = neighbours(links)
+    front = list(level)
+    while front:
+        reached = dict.fromkeys(b for a in front for b in around.get(a, ()) if b not in level)
+        level |= dict.fromkeys(reached, level[front[0]] + 1)
+        front = list(reached)
+    return level
+
+
+def neighbours(links: Iterable[tuple[End, End]]) -> dict[End, list[End]]:
+    """Return the other ends of the links of each end."""
+    others: dict[End, list[End]] = {}
+    for a, b in links:
+        others.setdefault(a, []).append(b)
+        others.setdefault(b, []).append(a)
+    return others

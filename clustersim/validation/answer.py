@@ -13,10 +13,9 @@ from clustersim.validation.cases.reasons import ReasonCount, count_reasons
 from clustersim.validation.cases.rows import Entry, read_entries
 from clustersim.validation.curves import CurveErrors, grade_curves, read_curves
 from clustersim.validation.intervals import Coverage, coverage_of
-from clustersim.validation.metric_errors import MetricErrors, metric_errors
 from clustersim.validation.outcome import CaseAnswer, Outcome
 from clustersim.validation.ranking import JobRanking, job_runs
-from clustersim.validation.summary import ErrorSummary, summarise
+from clustersim.validation.summary import ErrorSummary, MetricErrors, metric_errors, summarise
 
 FILES = ("cases.yaml", "inference_cases.yaml")
 """Shipped cases: steps of training and whole runs, then inference."""

@@ -139,9 +139,9 @@ def _run(entry: Entry, observe: Observer | None) -> Outcome:
         return inference_outcome(entry.row)
     case = case_of(entry.row)
     outcome = Outcome(
-        id=case.id,
-        group=case.group,
-        confidence=case.confidence,
+        id=case.row.id,
+        group=case.row.group,
+        confidence=case.row.source.confidence,
         framework=case.framework.framework,
         framework_assumed=case.framework.assumed,
         assumed=case.settings.assumed,
@@ -222,7 +222,7 @@ def _check(case: Case) -> None:
 
 def _graded(case: Case) -> tuple[Grade, dict[str, float], Loaded, Result | None]:
     """Return the grade, the rates of a device, the scenario, and its result unless of a layer."""
-    if case.scope == SINGLE_LAYER:
+    if case.row.scope == SINGLE_LAYER:
         loaded = scenario_of(case)
         ahead, back, recomputed = layer_times(loaded)
         graded = grade_layer(_measure(case, loaded), ahead, back + recomputed)
@@ -245,7 +245,7 @@ def _measure(case: Case, loaded: Loaded) -> Measure:
     peak = scenario.cluster.node.accelerator.peak.get(PRECISIONS[scenario.precision].peak)
     if peak is None:
         detail = f"'{scenario.cluster.node.accelerator.name}' has no peak in {scenario.precision}"
-        raise Ungradable(Reason("no peak in its precision", detail))
+        raise Ungradable.because("no peak in its precision", detail)
     recompute = scenario.recompute
     return measure_of(case, recompute if isinstance(recompute, str) else recompute.mode, peak)
 
@@ -256,13 +256,13 @@ def _simulated(loaded: Loaded) -> Result:
     blocks //= scenario.plan.data * scenario.batch.micro
     if blocks > MOST_BLOCKS:
         detail = f"{blocks:,} blocks a step, more than {MOST_BLOCKS:,}"
-        raise Ungradable(Reason("too large to replay here", detail))
+        raise Ungradable.because("too large to replay here", detail)
     return simulate(loaded)
 
 
 def _message(problem: ClustersimError, case: Case) -> str:
     """Return the message without its place: it is about the case, not about a file."""
-    lines = [line.removeprefix(f"{case.id}: ") for line in str(problem).splitlines()]
+    lines = [line.removeprefix(f"{case.row.id}: ") for line in str(problem).splitlines()]
     return _one_line("\n".join(lines))
 
 

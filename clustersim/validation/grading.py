@@ -37,7 +37,7 @@ OF_SOURCE: Final = "of the source"
 
 
 def _run_time(result: Result, _: str, case: Case) -> float:
-    samples = case.measured.run_samples
+    samples = case.row.measured.run_samples
     assert samples is not None, "`measured_metric` selects the time of a run only with its samples"
     return samples / result.samples_per_s
 
@@ -105,12 +105,12 @@ def measured_metric(case: Case) -> str:
     Ungradable
         when nothing about a whole step or a layer was measured.
     """
-    measured = case.measured
-    if case.scope == SINGLE_LAYER:
+    measured = case.row.measured
+    if case.row.scope == SINGLE_LAYER:
         for name in LAYER:
             if getattr(measured, name) is not None:
                 return name
-    if case.scope is None:
+    if case.row.scope is None:
         for name in METRICS:
             if getattr(measured, name) is None:
                 continue
@@ -118,10 +118,10 @@ def measured_metric(case: Case) -> str:
                 return name
     for name, what in _NOT_STEPS:
         if getattr(measured, name) is not None:
-            raise Ungradable(Reason(what, what))
-    if case.scope is not None:
-        raise Ungradable(Reason("not a whole step", f"measured is '{case.scope}', not a step"))
-    raise Ungradable(Reason("no measured time or throughput", "no measured time or throughput"))
+            raise Ungradable.because(what)
+    if case.row.scope is not None:
+        raise Ungradable.because("not a whole step", f"measured is '{case.row.scope}', not a step")
+    raise Ungradable.because("no measured time or throughput")
 
 
 def measure_of(case: Case, recompute: str, peak: float) -> Measure:
@@ -136,7 +136,7 @@ def measure_of(case: Case, recompute: str, peak: float) -> Measure:
     convention = METRICS[name].convention if name in METRICS else None
     if convention == OF_SOURCE:
         convention = flops_convention(case, recompute, peak)
-    return Measure(name, float(getattr(case.measured, name)), convention)
+    return Measure(name, float(getattr(case.row.measured, name)), convention)
 
 
 def flops_convention(case: Case, recompute: str, peak: float) -> str:
@@ -144,7 +144,7 @@ def flops_convention(case: Case, recompute: str, peak: float) -> str:
 
     An equal utilisation of the same source decides it, else the words of the source.
     """
-    measured = case.measured
+    measured = case.row.measured
     share = 100 * (measured.tflops_per_gpu or 0.0) * 1e12 / peak
     for same, convention in ((measured.mfu_pct, MODEL), (measured.hfu_pct, HARDWARE)):
         if same is not None and abs(share / same - 1) < 0.03:
@@ -162,24 +162,36 @@ def grade(measure: Measure, result: Result, case: Case) -> Grade:
     """Compare the prediction of a whole step with the measurement."""
     metric = METRICS[measure.metric]
     predicted = metric.predict(result, measure.convention or MODEL, case)
-    return _grade(measure, predicted, metric.is_time)
+    return graded(
+        measure.metric, measure.value, predicted, metric.is_time, convention=measure.convention
+    )
 
 
 def grade_layer(measure: Measure, forward: float, backward: float) -> Grade:
     """Compare the time of a layer, forward and whole backward [s], with the measurement."""
     seconds = {"layer_forward_ms": forward, "layer_backward_ms": backward}
-    return _grade(measure, 1e3 * seconds.get(measure.metric, forward + backward), True)
+    predicted = 1e3 * seconds.get(measure.metric, forward + backward)
+    return graded(measure.metric, measure.value, predicted, is_time=True)
 
 
-def _grade(measure: Measure, predicted: float, is_time: bool | None) -> Grade:
-    error = predicted / measure.value - 1
-    slower = {True: error, False: measure.value / predicted - 1, None: None}[is_time]
-    return Grade(
-        measure.metric, measure.convention, measure.value, predicted, error, time_error=slower
-    )
+def graded(
+    metric: str,
+    measured: float,
+    predicted: float,
+    is_time: bool | None = None,
+    convention: str | None = None,
+) -> Grade:
+    """Compare a prediction with a measurement; `is_time` as in `Metric`.
+
+    >>> graded("mfu_pct", 40.0, 32.0, is_time=False).time_error
+    0.25
+    """
+    error = predicted / measured - 1
+    slower = {True: error, False: measured / predicted - 1, None: None}[is_time]
+    return Grade(metric, convention, measured, predicted, error, time_error=slower)
 
 
 def measured_memory(case: Case) -> float | None:
     """Return the measured memory of a device [B]."""
-    amount = case.measured.memory_gb_per_gpu
+    amount = case.row.measured.memory_gb_per_gpu
     return None if amount is None else amount * case.memory_unit

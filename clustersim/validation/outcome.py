@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from clustersim.memory.verdict import can_fit
 from clustersim.validation.cases.reasons import Reason, join_reasons
@@ -198,35 +198,15 @@ class Outcome:
         """The outcome as ``validate --json`` prints it."""
         grade, measured = self.grade, self.measured_rate("model")
         predicted = None if self.rates is None else self.rates["model"]
+        same: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
+        if grade is not None:
+            same |= {name: getattr(grade, name) for name in _OF_GRADE}
         return CaseAnswer(
-            id=self.id,
-            group=self.group,
-            gradable=self.gradable,
+            **{**dict.fromkeys(_OF_GRADE), **same},
             why=join_reasons(self.reasons) or None,
             reasons=tuple(reason.kind for reason in self.reasons),
-            metric=grade.metric if grade else None,
-            convention=grade.convention if grade else None,
-            measured=grade.measured if grade else None,
-            predicted=grade.predicted if grade else None,
-            error=grade.error if grade else None,
-            time_error=grade.time_error if grade else None,
-            slower=self.slower,
-            memory_measured=self.memory_measured,
-            memory_predicted=self.memory_predicted,
-            memory_error=self.memory_error,
-            fits=self.fits,
-            confidence=self.confidence,
             gates=self.scored,
-            accelerator=self.accelerator,
-            nodes=self.nodes,
-            cluster=self.cluster,
-            framework=self.framework,
-            assumed=self.assumed,
             wall_s=self.wall,
-            devices=self.devices,
-            machine_assumed=self.machine_assumed,
-            framework_assumed=self.framework_assumed,
-            layout=self.layout,
             tflops_measured=None if measured is None else measured / 1e12,
             tflops_predicted=None if predicted is None else predicted / 1e12,
             metrics=tuple(
@@ -235,3 +215,14 @@ class Outcome:
             ),
             parts=self.token.parts if self.token else {},
         )
+
+
+_OF_GRADE: Final = ("metric", "convention", "measured", "predicted", "error", "time_error")
+"""Keys of an answer that are those of its grade."""
+
+_SAME: Final = (
+    "id", "group", "gradable", "slower", "memory_measured", "memory_predicted", "memory_error",
+    "fits", "confidence", "accelerator", "nodes", "cluster", "framework", "assumed", "devices",
+    "machine_assumed", "framework_assumed", "layout",
+)  # fmt: skip
+"""Keys of an answer that are fields of its outcome."""

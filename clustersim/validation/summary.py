@@ -4,7 +4,7 @@ Next to the errors are those of the best-constant baseline (`baseline`) and how 
 ranked (`ranking`): a mean error alone does not show whether a prediction is useful.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean, median
@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from clustersim.validation.baseline import best_constant, errors_of, rated_runs
-from clustersim.validation.grading import MEMORY
+from clustersim.validation.grading import MEMORY, Grade
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.ranking import job_runs, pooled_tau, tau_of
 from clustersim.validation.robust import half_sample_mode
@@ -233,3 +233,66 @@ def _percentile(errors: Sequence[float]) -> float:
 
 def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
+
+
+# --- inference ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MetricErrors:
+    """The errors of a metric over scored cases: predicted over measured, less one.
+
+    Attributes
+    ----------
+    metric : a key of the file of cases
+    count : scored cases with a measurement of it
+    median_abs_error : median of the absolute errors
+    mean_abs_error : their mean
+    p90_abs_error : their 90th percentile
+    bias : median of the errors
+    roofline_count : cases that a one-line roofline with a closed queue predicts as well
+    roofline_median_abs_error : median of its absolute errors on these; null without any
+    same_median_abs_error : median of the absolute errors of clustersim on these; null without any
+    """
+
+    metric: str
+    count: int
+    median_abs_error: float
+    mean_abs_error: float
+    p90_abs_error: float
+    bias: float
+    roofline_count: int
+    roofline_median_abs_error: float | None
+    same_median_abs_error: float | None
+
+
+def metric_errors(outcomes: Sequence[Outcome]) -> tuple[MetricErrors, ...]:
+    """Return the errors of each metric of scored inference cases, in order of appearance."""
+    by_metric: dict[str, list[tuple[Grade, float | None]]] = {}
+    for outcome in outcomes:
+        for grade in _scored(outcome):
+            baseline = outcome.baselines.get(grade.metric)
+            by_metric.setdefault(grade.metric, []).append((grade, baseline))
+    return tuple(_errors(metric, graded) for metric, graded in by_metric.items())
+
+
+def _scored(outcome: Outcome) -> Iterator[Grade]:
+    if outcome.is_inference and outcome.scored and outcome.grade is not None:
+        yield from (outcome.grade, *outcome.others)
+
+
+def _errors(metric: str, graded: Sequence[tuple[Grade, float | None]]) -> MetricErrors:
+    errors = [grade.error for grade, _ in graded]
+    absolute = [abs(error) for error in errors]
+    same = [(abs(grade.error), abs(other)) for grade, other in graded if other is not None]
+    return MetricErrors(
+        metric=metric,
+        count=len(errors),
+        median_abs_error=median(absolute),
+        mean_abs_error=fmean(absolute),
+        p90_abs_error=_percentile(absolute),
+        bias=median(errors),
+        roofline_count=len(same),
+        roofline_median_abs_error=median(other for _, other in same) if same else None,
+        same_median_abs_error=median(own for own, _ in same) if same else None,
+    )

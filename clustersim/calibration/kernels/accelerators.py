@@ -8,10 +8,12 @@ Rows of others are left out, and counted.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from clustersim.calibration.kernels.surfaces import SurfaceRows
 from clustersim.calibration.kernels.tables import KernelTables, MeasuredKernel
+from clustersim.calibration.linear import Array
 from clustersim.catalog import finding
 from clustersim.catalog.accelerators import (
     AcceleratorRecord,
@@ -53,7 +55,12 @@ class MeasuredGroup:
     def terms(self) -> dict[str, float]:
         """The terms of the fit; none without one."""
         found = {} if self.fit is None else self.fit[1].found
-        return {name: one.value for name, one in found.items()}
+        return {name: term.value for name, term in found.items()}
+
+    @cached_property
+    def ratios(self) -> Array:
+        """The logarithms of predicted over measured time of its rows, with these terms."""
+        return self.rows.ratios(self.terms)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,15 @@
 """The answer of `clustersim calibrate --grade`: errors of measured kernels, without a fit."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from clustersim.calibration.kernels.accelerators import measured_groups
+from clustersim.calibration.kernels.accelerators import MeasuredGroup, measured_groups
 from clustersim.calibration.kernels.surfaces import KernelErrors, kernel_errors
 from clustersim.calibration.kernels.tables import read_tables
-from clustersim.calibration.linear import Array
 from clustersim.catalog.files import shown
 
 
@@ -95,50 +94,44 @@ def grade_kernels(paths: Sequence[Path], accelerator: str | None = None) -> Kern
         when a table cannot be used.
     """
     measured = measured_groups(read_tables(paths), accelerator)
-    ratios = [group.rows.ratios(group.terms) for group in measured.groups]
-    graded = list(zip(measured.groups, ratios, strict=True))
-    names = sorted({(group.rows.kind, group.rows.variant) for group in measured.groups})
-    kinds = []
-    for name in names:
-        own = [one for one in graded if (one[0].rows.kind, one[0].rows.variant) == name]
-        fitted = all(group.fit is not None for group, _ in own)
-        kinds.append(_grade(*name, "", np.concatenate([found for _, found in own]), fitted=fitted))
-    groups = []
-    for group, found in graded:
-        fitted_on = group.record.name if group.fit is None else group.fit[0]
-        like = None if fitted_on == group.record.name else fitted_on
-        one = _grade(
-            group.rows.kind,
-            group.rows.variant,
-            group.record.name,
-            found,
-            fitted=group.fit is not None,
-        )
-        groups.append(replace(one, like=like))
-    ordered = sorted(groups, key=lambda one: (one.kind, one.variant, one.accelerator))
-    tables = chain.from_iterable(_of_table(path, accelerator) for path in paths)
-    return KernelGrades(tuple(tables), tuple(ordered), tuple(kinds), measured.left_out)
+    kinds: dict[tuple[str, str], list[MeasuredGroup]] = {}
+    for group in measured.groups:
+        kinds.setdefault((group.rows.kind, group.rows.variant), []).append(group)
+    grades = [_grade([group], group.record.name) for group in measured.groups]
+    return KernelGrades(
+        tables=tuple(chain.from_iterable(_of_table(path, accelerator) for path in paths)),
+        groups=tuple(sorted(grades, key=lambda each: (each.kind, each.variant, each.accelerator))),
+        kinds=tuple(_grade(kinds[name]) for name in sorted(kinds)),
+        left_out=measured.left_out,
+    )
+
+
+def _grade(groups: Sequence[MeasuredGroup], accelerator: str = "") -> KernelGrade:
+    """Return the errors of groups of one kind and variant: of one accelerator, or of all."""
+    ratios = np.concatenate([group.ratios for group in groups])
+    fit = groups[0].fit if accelerator else None
+    return KernelGrade(
+        kind=groups[0].rows.kind,
+        variant=groups[0].rows.variant,
+        accelerator=accelerator,
+        rows=len(ratios),
+        fitted=all(group.fit is not None for group in groups),
+        like=None if fit is None or fit[0] == accelerator else fit[0],
+        errors=kernel_errors(ratios),
+    )
 
 
 def _of_table(path: Path, accelerator: str | None) -> Iterator[TableGrade]:
     """Yield the errors of one table."""
     for group in measured_groups(read_tables([path]), accelerator).groups:
-        ratios = group.rows.ratios(group.terms)
-        found = kernel_errors(ratios)
+        grade = _grade([group], group.record.name)
         yield TableGrade(
-            shown(path),
-            group.record.name,
-            group.rows.kind,
-            group.rows.variant,
-            len(ratios),
-            found.median,
-            found.p90,
-            found.bias,
+            file=shown(path),
+            accelerator=grade.accelerator,
+            kernel=grade.kind,
+            dtype=grade.variant,
+            count=grade.rows,
+            median=grade.errors.median,
+            p90=grade.errors.p90,
+            bias=grade.errors.bias,
         )
-
-
-def _grade(
-    kind: str, variant: str, accelerator: str, ratios: Array, *, fitted: bool
-) -> KernelGrade:
-    errors = kernel_errors(ratios)
-    return KernelGrade(kind, variant, accelerator, len(ratios), fitted, None, errors)

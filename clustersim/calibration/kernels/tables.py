@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from clustersim.calibration.cells import reject_rows
 from clustersim.calibration.kernels.words import (
     Cells,
     Measurement,
@@ -27,9 +28,6 @@ NEEDED: Final = ("accelerator", "seconds")
 
 _TIMES: Final = ("seconds", "up_seconds", "achieved_tflops")
 """Columns of which a table has one."""
-
-_PRINTED: Final = 5
-"""Invalid rows that a message lists."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +99,7 @@ def _read_table(path: Path, left_out: Counter[str]) -> list[MeasuredKernel]:
                 wrong.append(f"{place}: {problem}")
     except csv.Error as problem:
         raise ScenarioError(f"{file}:{reader.line_num}: is not valid CSV ({problem})") from None
-    if wrong:
-        more = len(wrong) - _PRINTED
-        rest = [f"{file}: {more} more rows are invalid"] if more > 0 else []
-        raise ScenarioError("\n".join([*wrong[:_PRINTED], *rest]))
+    reject_rows(file, wrong)
     return rows
 
 

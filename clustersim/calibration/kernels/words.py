@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from clustersim.calibration.cells import finite_number
 from clustersim.calibration.kernels.expert_loads import expert_loads
 from clustersim.cost.surfaces.decode import assumed_packed
 from clustersim.cost.surfaces.formats import FORMATS, OUTPUT
@@ -108,12 +109,7 @@ class Cells(NamedTuple):
     def number(self, column: str, least: float = 1.0) -> float:
         """Return a number of at least `least`."""
         text = self.word(column)
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            raise ValueError(f"{column}: '{text}' is not a number")
+        value = finite_number(column, text)
         if value < least:
             raise ValueError(f"{column}: must be at least {least:g}, not {text}")
         return value

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from clustersim.calibration.cells import finite_number, reject_rows
 from clustersim.catalog.files import read_text, shown
 from clustersim.catalog.tree import nearest
 from clustersim.cost.compute import chain_seconds
@@ -163,9 +164,7 @@ def read_kernels(path: Path) -> KernelTable:
             parsed.append(_row(f"{file}:{number}", values))
         except ValueError as problem:
             wrong.append(f"{file}:{number}: {problem}")
-    if wrong:
-        more = [f"{file}: {len(wrong) - 5} more rows are invalid"] if len(wrong) > 5 else []
-        raise ScenarioError("\n".join([*wrong[:5], *more]))
+    reject_rows(file, wrong)
     if not parsed:
         raise ScenarioError(f"{file}: has no rows below its heading")
     return KernelTable(file, remark, tuple(parsed))
@@ -183,7 +182,7 @@ def _row(place: str, values: Mapping[str, str]) -> KernelRow:
     if precision is None:
         raise ValueError(f"precision: no '{word}' (known: {', '.join(assumed_widths)})")
     shape = _shape(values.get("shape", ""), kind.needs)
-    seconds = _number("seconds", values.get("seconds", ""))
+    seconds = finite_number("seconds", values.get("seconds", ""))
     if seconds <= 0:
         raise ValueError(f"seconds: must be greater than 0, not {seconds:g}")
     kernel = None if kind.kernel is None else kind.kernel(shape, precision)
@@ -194,7 +193,7 @@ def _shape(text: str, needs: tuple[str, ...]) -> Shape:
     shape = {}
     for word in text.split():
         key, _, value = word.partition("=")
-        shape[key] = _number(f"shape: {key}", value)
+        shape[key] = finite_number(f"shape: {key}", value)
     for key in needs:
         if shape.get(key, -1.0) < (0 if key == "causal" else 1):
             raise ValueError(f"shape: '{text}' needs {key} (write it like '{_like(needs)}')")
@@ -203,16 +202,6 @@ def _shape(text: str, needs: tuple[str, ...]) -> Shape:
 
 def _like(needs: tuple[str, ...]) -> str:
     return " ".join(f"{key}={1 if key in ('batch', 'causal') else 4096}" for key in needs)
-
-
-def _number(key: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{key}: '{text}' is not a number")
-    return value
 
 
 def kernel_seconds(kernel: Kernel, device: Accelerator) -> float:

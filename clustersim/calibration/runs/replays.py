@@ -207,7 +207,7 @@ def _prepared(row: str) -> _Prepared:
         record=loaded.scenario.cluster.node.accelerator,
         fixed=frozenset(_set(loaded)),
         fold=loaded.scenario.fold,
-        layer=case.measured if case.scope == SINGLE_LAYER else None,
+        layer=case.row.measured if case.row.scope == SINGLE_LAYER else None,
     )
 
 

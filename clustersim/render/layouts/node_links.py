@@ -29,6 +29,7 @@ from clustersim.render.diagram import (
     around,
     gigabytes,
     labels,
+    levels,
     whole,
 )
 from clustersim.topology.node import End, end_name
@@ -190,19 +191,8 @@ def device_row(record: NodeRecord, nic: NicFacts | None) -> Sketch:
 
 def _levels(record: NodeRecord, links: list[Inner]) -> dict[End, int]:
     """Return the row of each switch: its distance from the nearest device."""
-    level: dict[End, int] = dict.fromkeys(range(record.devices), 0)
-    ups = [link for link in links if not _is_arc(link)]
-    while True:
-        grown = {
-            b: level[a] + 1
-            for link in ups
-            for a, b in ((link.a, link.b), (link.b, link.a))
-            if a in level and b not in level
-        }
-        if not grown:
-            break
-        least = min(grown.values())
-        level |= {end: row for end, row in grown.items() if row == least}
+    up = [(link.a, link.b) for link in links if not _is_arc(link)]
+    level: dict[End, int] = levels(up, range(record.devices))
     top = max(level.values())
     return {end: level.get(end, top + 1) for end in named_ends(record)}
 

@@ -1,5 +1,6 @@
 """Layouts of switched fabrics without a regular shape: one ideal switch, and lists of cables."""
 
+from statistics import fmean
 from typing import Final
 
 from clustersim.catalog.fabrics import LinkList
@@ -16,6 +17,8 @@ from clustersim.render.diagram import (
     around,
     gigabytes,
     labels,
+    levels,
+    neighbours,
     picked,
     whole,
 )
@@ -70,7 +73,8 @@ def explicit(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Dia
     shape = record.fabric
     assert isinstance(shape, LinkList)
     cables = _bundles(shape)
-    level = _levels(cables)
+    ends = dict.fromkeys(end for pair in cables for end in pair)
+    level = levels(cables, filter(_is_node, ends))
     at, pitch = _places(cables, level)
     rates = sorted(cables.values())
     usual = rates[len(rates) // 2]
@@ -120,26 +124,6 @@ def _is_node(end: str) -> bool:
     return end[:1] == "n" and end[1:].isdecimal()
 
 
-def _neighbours(cables: dict[tuple[str, str], float]) -> dict[str, list[str]]:
-    neighbours: dict[str, list[str]] = {}
-    for a, b in cables:
-        neighbours.setdefault(a, []).append(b)
-        neighbours.setdefault(b, []).append(a)
-    return neighbours
-
-
-def _levels(cables: dict[tuple[str, str], float]) -> dict[str, int]:
-    """Return how many cables each end is from the nearest node."""
-    neighbours = _neighbours(cables)
-    level = {end: 0 for end in neighbours if _is_node(end)}
-    front = list(level)
-    while front:
-        reached = dict.fromkeys(b for a in front for b in neighbours[a] if b not in level)
-        level |= dict.fromkeys(reached, level[front[0]] + 1)
-        front = list(reached)
-    return level
-
-
 def _places(
     cables: dict[tuple[str, str], float], level: dict[str, int]
 ) -> tuple[dict[str, Point], float]:
@@ -147,7 +131,7 @@ def _places(
 
     Nodes by number; in each row above, ends in the order of the middle of what is below them.
     """
-    neighbours = _neighbours(cables)
+    below = neighbours(cables)
     tiers = [[e for e in level if level[e] == row] for row in range(max(level.values()) + 1)]
     tiers[0].sort(key=lambda end: int(end[1:]))
     longest = max(map(len, tiers))
@@ -156,14 +140,10 @@ def _places(
     at: dict[str, Point] = {}
     for row, tier in enumerate(tiers):
         if row:
-            tier.sort(key=lambda end: _mean([at[b][0] for b in neighbours[end] if b in at]))
+            tier.sort(key=lambda end: fmean(at[b][0] for b in below[end] if b in at))
         for i, end in enumerate(tier):
             at[end] = width * (i + 0.5) / len(tier), STEP * row
     return at, pitch
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _way(a: Point, b: Point) -> tuple[Point, ...]:

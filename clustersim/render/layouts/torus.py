@@ -141,22 +141,17 @@ def _names(grid: Grid) -> list[Note]:
 
 def _table(grid: Grid, every: list[Axis], first: Point) -> list[Note]:
     """Return name, length and ends of every axis, in three columns."""
-    x, y = first
-    notes = [
-        Note(x, y, "axis", 8.5, "left", True),
-        Note(x + 1.1, y, "nodes", 8.5, "right", True),
-        Note(x + 1.3, y, "ends", 8.5, "left", True),
-    ]
-    for i, axis in enumerate(every):
-        below = y - LINE * (i + 1)
+    rows = [("axis", "nodes", "ends")]
+    for axis in every:
         ends = "joined, a ring" if axis.ring else "open"
         hidden = "" if axis in (grid.across, grid.up) else "; not drawn"
-        notes += [
-            Note(x, below, axis.name, 8.5, "left"),
-            Note(x + 1.1, below, f"{axis.length:,}", 8.5, "right"),
-            Note(x + 1.3, below, ends + hidden, 8.5, "left"),
-        ]
-    return notes
+        rows.append((axis.name, f"{axis.length:,}", ends + hidden))
+    columns = (0.0, "left"), (1.1, "right"), (1.3, "left")
+    return [
+        Note(first[0] + x, first[1] - LINE * i, text, 8.5, align, bold=i == 0)
+        for i, row in enumerate(rows)
+        for text, (x, align) in zip(row, columns, strict=True)
+    ]
 
 
 def _node(record: ClusterRecord, every: list[Axis], rate: float) -> str:

@@ -19,8 +19,8 @@ from clustersim.validation.cases.machines import (
     machine_of,
 )
 from clustersim.validation.cases.nodes import usual_precision
-from clustersim.validation.cases.reasons import NOT_STATED, Reason, Ungradable
-from clustersim.validation.cases.rows import Measured, ModelShape, Row
+from clustersim.validation.cases.reasons import Reason, Ungradable, not_stated
+from clustersim.validation.cases.rows import ModelShape, Row
 from clustersim.validation.cases.settings import (
     CHEAPEST,
     PRECISIONS,
@@ -53,27 +53,17 @@ class Case:
 
     Attributes
     ----------
-    confidence : of the source: high, medium or low
-    title, reference : of the source
-    per_node : devices of a node that the source states
+    row : the row as it was written
     attention, finetune, offload : keys of a scenario
     machine : None where there is no cluster file for it
     framework, options : the profile of its software and the options of this run
-    measured, memory_unit : the measured numbers; the unit of the memory [B]
+    memory_unit : the unit of the measured memory [B]
     convention : FLOPs that the source counts by its words, ``model`` or ``hardware``
-    scope : of a measurement of less than a step
     job, layout : the job as a text that is equal for equal jobs, and its layout
     reasons : why the case cannot be run; empty where it can
     """
 
-    id: str
-    group: str
-    confidence: str | None
-    title: str | None
-    reference: str | None
-    accelerator: str | None
-    per_node: int | None
-    model: ModelShape
+    row: Row
     attention: Mapping[str, Any]
     settings: Settings
     finetune: Mapping[str, Any] | None
@@ -81,10 +71,8 @@ class Case:
     machine: MachineChoice | None
     framework: FrameworkChoice
     options: Mapping[str, Any]
-    measured: Measured
     memory_unit: float
     convention: str | None
-    scope: str | None
     job: str
     layout: Mapping[str, Any]
     reasons: tuple[Reason, ...]
@@ -92,7 +80,7 @@ class Case:
     @property
     def complete(self) -> bool:
         """Whether source and tables state everything that changes the step time."""
-        sure = self.confidence in ("high", "medium")
+        sure = self.row.source.confidence in ("high", "medium")
         return sure and self.settings.complete and self.framework.source is not None
 
 
@@ -126,14 +114,7 @@ def case_of(row: Row) -> Case:
     finetune = read(lambda: finetune_of(row.finetune), "unsupported finetuning")
     reasons += [*_unsupported(settings), *_not_stated(row.model, settings)]
     return Case(
-        id=row.id,
-        group=row.group,
-        confidence=row.source.confidence,
-        title=row.source.title,
-        reference=row.source.ref,
-        accelerator=row.system.accelerator,
-        per_node=row.system.gpus_per_node,
-        model=row.model,
+        row=row,
         attention=attention or {},
         settings=settings,
         finetune=finetune,
@@ -141,10 +122,8 @@ def case_of(row: Row) -> Case:
         machine=machine,
         framework=framework,
         options=framework.options(row),
-        measured=row.measured,
         memory_unit=memory_unit(row.measured.memory_unit),
         convention=convention_of(row.flops_convention),
-        scope=row.scope,
         job=_job(row, settings),
         layout=_layout(row, settings),
         reasons=tuple(reasons),
@@ -204,7 +183,7 @@ def _not_stated(model: ModelShape, settings: Settings) -> list[Reason]:
         needed |= {"experts of a token": model.topk}
     names = [name for name, value in needed.items() if value is None]
     names += [_NAMES.get(name, name) for name in settings.missing]
-    return [Reason(f"{name}{NOT_STATED}", f"{name}{NOT_STATED}") for name in names]
+    return [not_stated(name) for name in names]
 
 
 def _layout(row: Row, settings: Settings) -> dict[str, Any]:

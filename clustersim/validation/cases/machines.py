@@ -20,7 +20,7 @@ from clustersim.catalog.facts import Strict
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError
 from clustersim.validation.cases.nodes import node_shape, with_ports
-from clustersim.validation.cases.reasons import NOT_STATED, Reason, Ungradable
+from clustersim.validation.cases.reasons import NOT_STATED, Ungradable
 from clustersim.validation.cases.rows import Row
 from clustersim.validation.cases.texts import ports_of
 
@@ -182,13 +182,13 @@ def machine_of(row: Row) -> MachineChoice:
     accelerator, per_node = row.system.accelerator, row.system.gpus_per_node
     if accelerator is None:
         text = f"accelerator{NOT_STATED}"
-        raise Ungradable(Reason(text, text))
+        raise Ungradable.because(text)
     choice = _entry_of(row)
     if choice is None:
         of_node = f", {per_node} a node" if per_node else ""
-        raise Ungradable(Reason("no machine file", f"no machine file for '{accelerator}'{of_node}"))
+        raise Ungradable.because("no machine file", f"no machine file for '{accelerator}'{of_node}")
     if choice.cluster not in finding.entry_names("cluster"):
-        raise Ungradable(Reason("no machine file", f"no machine file '{choice.cluster}'"))
+        raise Ungradable.because("no machine file", f"no machine file '{choice.cluster}'")
     return _with_stated_ports(choice, row)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from clustersim import units
 from clustersim.catalog import finding
 from clustersim.catalog.tree import is_fact
-from clustersim.validation.cases.reasons import Reason, Ungradable
+from clustersim.validation.cases.reasons import Ungradable
 from clustersim.validation.cases.settings import Settings
 from clustersim.validation.cases.texts import Ports
 
@@ -84,7 +84,7 @@ def smaller_node(devices: int, shape: NodeShape, changes: dict[str, Any]) -> dic
         return {"cluster.node.devices": 1, **single}
     if shape.linked:
         detail = f"part of a node of direct links: {devices} of its {shape.devices} devices"
-        raise Ungradable(Reason("part of a node of direct links", detail))
+        raise Ungradable.because("part of a node of direct links", detail)
     nics = changes.get("cluster.node.nics.devices", shape.nics)
     return {
         "cluster.node.devices": devices,
@@ -140,15 +140,15 @@ def nodes_of(
     if math.prod(degrees.values()) != devices:
         product = " x ".join(f"{axis} {degree}" for axis, degree in degrees.items())
         detail = f"{product} is not the number of devices, {devices}"
-        raise Ungradable(Reason("invalid layout", detail))
+        raise Ungradable.because("invalid layout", detail)
     per_node = min(per_node or shape.devices, devices)
     if per_node > shape.devices:
         detail = f"no machine file with {per_node} '{accelerator}' a node"
-        raise Ungradable(Reason("no machine file", detail))
+        raise Ungradable.because("no machine file", detail)
     if per_node < shape.devices:
         changes |= smaller_node(per_node, shape, changes)
     nodes, rest = divmod(devices, per_node)
     if rest:
         detail = f"{devices} devices do not fill whole nodes of {per_node}"
-        raise Ungradable(Reason("devices do not fill whole nodes", detail))
+        raise Ungradable.because("devices do not fill whole nodes", detail)
     return nodes, changes

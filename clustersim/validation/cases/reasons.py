@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 
 class Reason(NamedTuple):
@@ -33,12 +33,22 @@ NOT_STATED: Final = " not stated"
 """The end of each reason that names what a case leaves out."""
 
 
+def not_stated(what: str) -> Reason:
+    """Return the reason that a case leaves out a setting or a number."""
+    return Reason(f"{what}{NOT_STATED}", f"{what}{NOT_STATED}")
+
+
 class Ungradable(Exception):  # noqa: N818 - an answer about the case, not a failure
     """A case turned out not to be gradable."""
 
     def __init__(self, *reasons: Reason) -> None:
         super().__init__(join_reasons(reasons))
         self.reasons = reasons
+
+    @classmethod
+    def because(cls, kind: str, detail: str | None = None) -> Self:
+        """Return the exception with one reason, whose detail is its kind unless it is given."""
+        return cls(Reason(kind, detail or kind))
 
 
 def join_reasons(reasons: Iterable[Reason]) -> str:

@@ -43,15 +43,15 @@ def scenario_of(case: Case, recompute: str | None = None) -> Loaded:
         settings,
         case.machine.cluster,
         case.machine.settings,
-        case.machine.take or case.per_node,
-        case.accelerator,
+        case.machine.take or case.row.system.gpus_per_node,
+        case.row.system.accelerator,
     )
     word = recompute or settings.recompute or ""
     data = {
-        "title": case.id,
+        "title": case.row.id,
         "cluster": {"name": case.machine.cluster, "nodes": nodes},
         "model": model_of(case),
-        "plan": _plan(case.model, settings, software.uneven),
+        "plan": _plan(case.row.model, settings, software.uneven),
         "batch": {
             "global": settings.sequences,
             "micro": settings.micro,
@@ -68,7 +68,7 @@ def scenario_of(case: Case, recompute: str | None = None) -> Loaded:
     changes |= {**case.options, **_software(settings, case.framework.pipelined)}
     if "plan.zero" in case.options:
         changes["framework.zero"] = [case.options["plan.zero"]]
-    return from_mapping(case.id, data, changes)
+    return from_mapping(case.row.id, data, changes)
 
 
 def _software(settings: Settings, pipelined: dict[str, Any]) -> dict[str, Any]:
@@ -119,10 +119,10 @@ def model_of(case: Case) -> dict[str, Any]:
 
     Properties that the case does not state have the usual value of its family.
     """
-    model, settings = case.model, case.settings
+    model, settings, source = case.row.model, case.settings, case.row.source
     data = {
         "kind": "model",
-        "name": model.name or case.id,
+        "name": model.name or case.row.id,
         "family": FAMILIES[model.family or ""],
         "layers": model.layers,
         "hidden": model.hidden,
@@ -132,7 +132,7 @@ def model_of(case: Case) -> dict[str, Any]:
         "sequence": settings.sequence,
         "parameters": _parameters(model, settings),
         "source": "case",
-        "sources": {"case": {"title": case.title or case.id, "where": case.reference}},
+        "sources": {"case": {"title": source.title or case.row.id, "where": source.ref}},
     }
     if "latent" not in case.attention:
         data |= {"kv_heads": model.kv_heads, "head_size": model.head_dim}

@@ -9,6 +9,7 @@ a stated one.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from math import prod
 from typing import Any, Final
 
 from clustersim.program.schedules import SCHEDULES
@@ -296,9 +297,5 @@ def _quotient(total: int | None, *parts: int | None) -> int | None:
 
 
 def _product(*parts: int | None) -> int | None:
-    product = 1
-    for part in parts:
-        if part is None:
-            return None
-        product *= part
-    return product
+    stated = [part for part in parts if part is not None]
+    return prod(stated) if len(stated) == len(parts) else None

@@ -16,10 +16,10 @@ from clustersim.errors import ClustersimError
 from clustersim.scenario.load import load_cluster
 from clustersim.studies.size import Machine, Trained, fastest_layout
 from clustersim.validation.cases.machines import MachineChoice, machine_of
-from clustersim.validation.cases.reasons import Reason, Ungradable
+from clustersim.validation.cases.reasons import Ungradable, not_stated
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Number, Text
-from clustersim.validation.grading import Grade
+from clustersim.validation.grading import Grade, graded
 from clustersim.workload.shapes import FAMILIES, shape_of
 
 FRAMEWORKS: Final = ("megatron-core", "pytorch-fsdp")
@@ -84,7 +84,7 @@ def grade_duration_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     choice = machine_of(row.model_copy(update={"system": _system(row, given)}))
     devices, tokens = given.devices or ASSUMED_DEVICES, given.tokens_b
     if tokens is None:
-        raise _missing("tokens")
+        raise Ungradable(not_stated("tokens"))
     found, framework = _fastest(row, given, choice, devices)
     seconds = tokens * 1e9 / found.result.tokens_per_s
     predicted = seconds / 3600 * found.result.devices
@@ -99,12 +99,9 @@ def grade_duration_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
         assumed["devices"] = f"{devices}, as device-hours hardly depend on them"
     if given.model.layers is None and row.id not in entry_names("model"):
         assumed["model"] = "the shape of a Llama of as many parameters"
-    return [_grade(measured, predicted)], {key: text for key, text in assumed.items() if text}
-
-
-def _grade(measured: float, predicted: float) -> Grade:
-    error = predicted / measured - 1
-    return Grade("device_hours", None, measured, predicted, error, error)
+    return [graded("device_hours", measured, predicted, is_time=True)], {
+        key: text for key, text in assumed.items() if text
+    }
 
 
 def _check(given: DurationRow) -> None:
@@ -116,7 +113,7 @@ def _check(given: DurationRow) -> None:
     if why is None and given.model.params_b is None:
         why = "parameters not stated"
     if why is not None:
-        raise Ungradable(Reason(why, why))
+        raise Ungradable.because(why)
 
 
 def _measured_hours(given: DurationRow) -> float:
@@ -124,12 +121,8 @@ def _measured_hours(given: DurationRow) -> float:
     if given.device_hours is not None:
         return given.device_hours
     if given.days is None or given.devices is None:
-        raise _missing("device-hours")
+        raise Ungradable(not_stated("device-hours"))
     return 24 * given.days * given.devices
-
-
-def _missing(what: str) -> Ungradable:
-    return Ungradable(Reason(f"{what} not stated", f"{what} not stated"))
 
 
 def _system(row: Row, given: DurationRow) -> Any:
@@ -145,7 +138,7 @@ def _fastest(
     nodes, more = divmod(devices, per_node)
     if more or not nodes:
         why = f"devices that fill no nodes of {per_node}"
-        raise Ungradable(Reason(why, why))
+        raise Ungradable.because(why)
     named = row.id in entry_names("model")
     model: str | Mapping[str, Any] = row.id if named else _model(given.model)
     found = []
@@ -166,7 +159,7 @@ def _fastest(
         if step is not None:
             found.append((step, framework))
     if not found:
-        raise Ungradable(Reason("no layout fits", "no layout of those that were searched fits"))
+        raise Ungradable.because("no layout fits", "no layout of those that were searched fits")
     return max(found, key=lambda pair: pair[0].result.tokens_per_s)
 
 

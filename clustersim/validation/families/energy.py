@@ -18,10 +18,10 @@ from clustersim.cost.power import Draw, MachinePower, machine_power, missing_pow
 from clustersim.scenario.load import from_mapping, load_cluster
 from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.cases.machines import machine_of
-from clustersim.validation.cases.reasons import Reason, Ungradable
+from clustersim.validation.cases.reasons import Ungradable
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Number, Text, Word
-from clustersim.validation.grading import Grade
+from clustersim.validation.grading import Grade, graded
 
 FAMILY: Final = "energy"
 """The family of rows that are graded here."""
@@ -76,7 +76,7 @@ def grade_energy_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     kind = given.energy_kind or ""
     if kind != METERED:
         why = _REASONS.get(kind, f"energy_kind '{kind}' is not known")
-        raise Ungradable(Reason(why, why))
+        raise Ungradable.because(why)
     return _metered(row, given)
 
 
@@ -104,21 +104,21 @@ def _metered(row: Row, given: EnergyRow) -> tuple[list[Grade], dict[str, str]]:
     if effect.power_mw is not None:
         predicted = machine.of(machine.in_state("compute")).total / 1e6
         assumed = {"workload": "all devices compute all the time"}
-        return [_grade("power_mw", effect.power_mw, predicted)], assumed
+        return [graded("power_mw", effect.power_mw, predicted)], assumed
     grades, assumed = [], dict[str, str]()
     for name, median in _medians(row).items():
         mean, assumed = _mean_device(name, row, given, machine)
-        grades.append(_grade("median_w", median, _at_meter(machine.of(mean), given)))
+        grades.append(graded("median_w", median, _at_meter(machine.of(mean), given)))
     if effect.max_w is not None:
         predicted = _at_meter(machine.of(machine.device.cap), given)
-        grades.append(_grade("max_w", effect.max_w, predicted))
+        grades.append(graded("max_w", effect.max_w, predicted))
     if effect.share_of_rated is not None and given.system.rated_w is not None:
         predicted = _at_meter(machine.of(machine.device.training), given)
         assumed = {"workload": TYPICAL}
         share = predicted / machine.nodes / given.system.rated_w
-        grades.append(_grade("share_of_rated", effect.share_of_rated, share))
+        grades.append(graded("share_of_rated", effect.share_of_rated, share))
     if not grades:
-        raise Ungradable(Reason("no measured power or energy", "no measured power or energy"))
+        raise Ungradable.because("no measured power or energy")
     return grades, assumed
 
 
@@ -144,8 +144,8 @@ def _of_run(
     mean, assumed = _mean_device(given.model.name, row, given, machine)
     watts = _at_meter(machine.of(mean), given)
     grades = [
-        _grade("energy_kj", energy, watts * seconds / 1e3),
-        _grade("power_w", 1e3 * energy / seconds, watts),
+        graded("energy_kj", energy, watts * seconds / 1e3),
+        graded("power_w", 1e3 * energy / seconds, watts),
     ]
     return grades, {**assumed, "minutes": "as measured: steps to converge are not predicted"}
 
@@ -206,7 +206,7 @@ def _machine(row: Row, given: EnergyRow) -> MachinePower:
     nodes = given.nodes or max(1, (given.devices or 1) // whole.node.devices)
     power = machine_power(whole, nodes)
     if power is None:
-        raise Ungradable(Reason("no power in the catalogue", missing_power(whole)))
+        raise Ungradable.because("no power in the catalogue", missing_power(whole))
     return power
 
 
@@ -214,7 +214,3 @@ def _cluster(row: Row) -> str:
     """Return the cluster file of a row: that of the name of its machine, else of its words."""
     name = (row.system.name or "").lower()
     return name if name in entry_names("cluster") else machine_of(row).cluster
-
-
-def _grade(metric: str, measured: float, predicted: float) -> Grade:
-    return Grade(metric, None, measured, predicted, predicted / measured - 1, None)

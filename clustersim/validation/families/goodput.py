@@ -25,10 +25,10 @@ from clustersim.scenario.load import load, load_cluster
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.simulation.training_run.train import train
 from clustersim.validation.cases.machines import machine_of
-from clustersim.validation.cases.reasons import Reason, Ungradable
+from clustersim.validation.cases.reasons import Ungradable, not_stated
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Text
-from clustersim.validation.grading import Grade
+from clustersim.validation.grading import Grade, graded
 
 FAMILY: Final = "goodput"
 """The family of rows that are graded here."""
@@ -138,7 +138,7 @@ def grade_goodput_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     grader = graders.get(given.kind or "")
     if grader is None:
         why = _REASONS.get(given.kind or "", "no number that a run predicts")
-        raise Ungradable(Reason(why, why))
+        raise Ungradable.because(why)
     return grader(row, given)
 
 
@@ -149,17 +149,9 @@ _REASONS: Final[Mapping[str, str]] = {
 """Why rows of a kind are not predicted."""
 
 
-def _grade(metric: str, measured: float, predicted: float) -> Grade:
-    return Grade(metric, None, measured, predicted, predicted / measured - 1, None)
-
-
 def _at_least(metric: str, bound: float, predicted: float) -> Grade:
     """Return the grade of a lower bound: no error where it holds."""
     return Grade(metric, None, bound, predicted, min(0.0, predicted / bound - 1), None)
-
-
-def _missing(what: str) -> Ungradable:
-    return Ungradable(Reason(f"{what} not stated", f"{what} not stated"))
 
 
 # --- laws -----------------------------------------------------------------------------------------
@@ -172,27 +164,27 @@ def _formula(_: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
         given.restart.u0_s,
     )
     if given.nodes is None or rate is None or interval is None or restart is None:
-        raise _missing("nodes, rate, interval or restart")
+        raise Ungradable(not_stated("nodes, rate, interval or restart"))
     mean = DAY / (given.nodes * rate)
     predicted = first_order_goodput(interval, given.checkpoint.block_s or 0.0, mean, restart)
     numbers = {
         "ettr_formula": given.derived.ettr_formula,
         "ettr_published": given.measured.ettr_published,
     }
-    grades = [_grade(name, value, predicted) for name, value in numbers.items() if value]
+    grades = [graded(name, value, predicted) for name, value in numbers.items() if value]
     if not grades:
-        raise _missing("effective training time")
+        raise Ungradable(not_stated("effective training time"))
     return grades, {}
 
 
 def _mean_time(_: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
     if given.nodes is None or given.measured.mttf_h is None:
-        raise _missing("nodes or mean time")
+        raise Ungradable(not_stated("nodes or mean time"))
     if given.measured.how == "measured":
         why = "all failures of jobs of one size, and the rate is that of large jobs"
-        raise Ungradable(Reason(why, why))
+        raise Ungradable.because(why)
     predicted = 1 / (given.nodes * _node_rate(given)) / 3600
-    return [_grade("mttf_h", given.measured.mttf_h, predicted)], {}
+    return [graded("mttf_h", given.measured.mttf_h, predicted)], {}
 
 
 def _node_rate(given: GoodputRow) -> float:
@@ -200,11 +192,11 @@ def _node_rate(given: GoodputRow) -> float:
     if given.failures.per_node_day is not None:
         return given.failures.per_node_day / DAY
     if given.system.name not in entry_names("reliability"):
-        raise _missing("failure rate")
+        raise Ungradable(not_stated("failure rate"))
     record = entry("reliability", given.system.name).record
     assert isinstance(record, ReliabilityRecord), "of this kind"
     if any(cause.per != "node" for cause in record.causes.values()):
-        raise _missing("failure rate of a node")
+        raise Ungradable(not_stated("failure rate of a node"))
     return sum(map(record.rate, record.causes))
 
 
@@ -212,8 +204,8 @@ def _spares(_: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
     spares = given.restart.spares_p99
     if spares is None or given.nodes is None:
         why = "a measured time of restarts, which is an input of runs"
-        raise Ungradable(Reason(why, why))
-    return [_grade("spares_p99", spares, spares_needed(given.nodes, BEING_REPLACED))], {}
+        raise Ungradable.because(why)
+    return [graded("spares_p99", spares, spares_needed(given.nodes, BEING_REPLACED))], {}
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -227,13 +219,13 @@ def _run(row: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
         grades = [_at_least("effective_training_time_min", least, answer.goodput)]
         if given.failures.interruptions:
             count = given.failures.interruptions
-            grades.append(_grade("interruptions", count, answer.interruptions))
+            grades.append(graded("interruptions", count, answer.interruptions))
         return grades, dict(answer.assumed)
     interval, restart = given.checkpoint.interval_s, given.restart.u0_s
     if given.measured.ettr_min is None:
-        raise _missing("useful share, or the job of a shipped run")
+        raise Ungradable(not_stated("useful share, or the job of a shipped run"))
     if given.nodes is None or interval is None or restart is None:
-        raise _missing("nodes, interval or mean restart")
+        raise Ungradable(not_stated("nodes, interval or mean restart"))
     mean = 1 / (given.nodes * _node_rate(given))
     predicted = interval_goodput(interval, given.checkpoint.block_s or 0.0, mean, restart)
     return [_at_least("ettr_min", given.measured.ettr_min, predicted)], {}
@@ -242,11 +234,11 @@ def _run(row: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
 def _checkpoint(row: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
     name = _shipped_run(row, given)
     if name is None or given.checkpoint.size_tb is None:
-        raise _missing("size of the checkpoint, or machine and storage")
+        raise Ungradable(not_stated("size of the checkpoint, or machine and storage"))
     answer = _answer(name)
-    grades = [_grade("size_tb", given.checkpoint.size_tb, answer.checkpoint.bytes / 1e12)]
+    grades = [graded("size_tb", given.checkpoint.size_tb, answer.checkpoint.bytes / 1e12)]
     if given.derived.save_s is not None:
-        grades.append(_grade("save_s", given.derived.save_s, answer.checkpoint.durable_s))
+        grades.append(graded("save_s", given.derived.save_s, answer.checkpoint.durable_s))
     return grades, dict(answer.assumed)
 
 

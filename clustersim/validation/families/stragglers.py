@@ -28,10 +28,10 @@ from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.replications import replicate
 from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import FORWARD
-from clustersim.validation.cases.reasons import Reason, Ungradable
+from clustersim.validation.cases.reasons import Ungradable, not_stated
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Number
-from clustersim.validation.grading import Grade
+from clustersim.validation.grading import Grade, graded
 
 FAMILY: Final = "jitter"
 """The family of rows that are graded here."""
@@ -98,16 +98,16 @@ def grade_straggler_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     effect = given.measured
     if effect.expected_max_sigma is not None:
         predicted = expected_maximum("normal", _ranks(given))
-        return [_grade("expected_max_sigma", effect.expected_max_sigma, predicted)], {}
+        return [graded("expected_max_sigma", effect.expected_max_sigma, predicted)], {}
     if effect.expected_max_over_mean is not None:
         predicted = expected_maximum("exponential", _ranks(given))
-        return [_grade("expected_max_over_mean", effect.expected_max_over_mean, predicted)], {}
+        return [graded("expected_max_over_mean", effect.expected_max_over_mean, predicted)], {}
     if effect.throughput_gain is not None:
         gain, assumed = _gain(row, given)
-        graded = _grade("throughput_ratio", 1 + effect.throughput_gain, 1 + gain)
-        return [graded, *_last_forward(row, effect)], assumed
+        throughput = graded("throughput_ratio", 1 + effect.throughput_gain, 1 + gain)
+        return [throughput, *_last_forward(row, effect)], assumed
     why = _REASONS.get(given.kind or "", "no effect that a scenario expresses")
-    raise Ungradable(Reason(why, why))
+    raise Ungradable.because(why)
 
 
 _REASONS: Final[Mapping[str, str]] = {
@@ -118,13 +118,9 @@ _REASONS: Final[Mapping[str, str]] = {
 """Why rows of a kind cannot be expressed."""
 
 
-def _grade(metric: str, measured: float, predicted: float) -> Grade:
-    return Grade(metric, None, measured, predicted, predicted / measured - 1, None)
-
-
 def _ranks(given: StragglerRow) -> int:
     if given.system.ranks is None:
-        raise Ungradable(Reason("ranks not stated", "ranks not stated"))
+        raise Ungradable(not_stated("ranks"))
     return given.system.ranks
 
 
@@ -154,7 +150,7 @@ def _gain(row: Row, given: StragglerRow) -> tuple[float, dict[str, str]]:
         return _planned_pauses(row, given.interval_steps)
     if given.model.max_sequence is not None:
         return _balanced_sequences(given.model.max_sequence)
-    raise Ungradable(Reason("a gain without its change", "a gain without its change"))
+    raise Ungradable.because("a gain without its change")
 
 
 def _last_stage(row: Row, effect: Effect) -> tuple[float, dict[str, str]]:
@@ -165,7 +161,7 @@ def _last_stage(row: Row, effect: Effect) -> tuple[float, dict[str, str]]:
     """
     stages, layers, loss = row.parallel.pp, row.model.layers, effect.loss_over_layer
     if stages is None or layers is None or loss is None:
-        raise Ungradable(Reason("layers not stated", "layers not stated"))
+        raise Ungradable(not_stated("layers"))
     even = [layers // stages] * stages
     ratio = effect.last_stage_backward_ratio
     back = loss if ratio is None else (ratio - 1) * even[-1]
@@ -188,7 +184,7 @@ def _last_forward(row: Row, effect: Effect) -> list[Grade]:
     if stages is None or layers is None or loss is None or measured is None:
         return []
     even = layers // stages
-    return [_grade("last_stage_forward_ratio", measured, (even + loss) / even)]
+    return [graded("last_stage_forward_ratio", measured, (even + loss) / even)]
 
 
 def _tuned(layers: int, stages: int, loss: float, ratio: float | None) -> list[int]:
@@ -237,14 +233,14 @@ def _planned_pauses(row: Row, interval: int) -> tuple[float, dict[str, str]]:
     """Return the gain of pauses of all processes at once, `interval` steps apart."""
     data = row.parallel.dp
     if data is None:
-        raise Ungradable(Reason("dp not stated", "dp not stated"))
+        raise Ungradable(not_stated("dp"))
     given = _scenario("planned-pauses")
     base = from_mapping("planned-pauses", given)
     scenario, pauses = base.scenario, given["disturbances"][0]
     each = scenario.batch.global_ // scenario.plan.data
     nodes, more = divmod(data, scenario.cluster.node.devices)
     if more:
-        raise Ungradable(Reason("ranks that fill no nodes", f"dp {data} fills no whole nodes"))
+        raise Ungradable.because("ranks that fill no nodes", f"dp {data} fills no whole nodes")
     loaded = base.changed({"plan.data": data, "cluster.nodes": nodes, "batch.global": each * data})
     planned = loaded.changed({"disturbances": [{**pauses, "every": interval, "planned": True}]})
     mean = replicate(loaded, REPLICATIONS).mean_s

@@ -19,7 +19,7 @@ from clustersim.inference.replica import build_replica
 from clustersim.inference.step_costs import StepCosts
 from clustersim.scenario.entries import entry
 from clustersim.topology.cluster import build_cluster
-from clustersim.validation.cases.reasons import NOT_STATED, Reason, Ungradable
+from clustersim.validation.cases.reasons import Reason, Ungradable, not_stated
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Number, Text
 from clustersim.validation.inference.settings import (
@@ -238,7 +238,7 @@ def _arrivals(row: Row, load: ServingLoad) -> Arrivals | None:
     count = re.search(r"(\d+)\b[^;]* requests", row.source.note or "")
     if rate is None or count is None:
         what = "rate of arrivals" if rate is None else "number of requests"
-        raise Ungradable(Reason(f"{what}{NOT_STATED}", f"{what}{NOT_STATED}"))
+        raise Ungradable(not_stated(what))
     named = {"sequences": "max_num_seqs", "tokens": "max_num_batched_tokens"}
     found = {key: re.search(rf"\b{name} (\d+)", words) for key, name in named.items()}
     limits = {key: int(match[1]) for key, match in found.items() if match is not None}
@@ -262,11 +262,7 @@ def _missing(given: InferenceRow) -> list[Reason]:
     }
     if load.mode in _WITH_USERS:
         needed["number of users"] = isinstance(load.batch_or_concurrency, int | float)
-    return [
-        Reason(f"{what}{NOT_STATED}", f"{what}{NOT_STATED}")
-        for what, known in needed.items()
-        if not known
-    ]
+    return [not_stated(what) for what, known in needed.items() if not known]
 
 
 _WITHOUT_OUTPUT: Final = frozenset({"disagg_prefill", "disagg_decode", "prefill_only"})
@@ -289,7 +285,7 @@ def _unknown(
     ]
     unstated = None if model is None else model.unstated
     if unstated and matches_any(unstated.engines, given.serving.engine or ""):
-        reasons.append(Reason(f"{unstated.what}{NOT_STATED}", f"{unstated.what}{NOT_STATED}"))
+        reasons.append(not_stated(unstated.what))
     return reasons
 
 
@@ -328,7 +324,7 @@ def _formats(
         weights = "bf16"
         assumed["precision.weights"] = "16 bits, as no quantisation is named"
     if weights not in WEIGHTS:
-        raise Ungradable(Reason("number format unknown", f"no number format '{stated}'"))
+        raise Ungradable.because("number format unknown", f"no number format '{stated}'")
     wide = weights if WEIGHTS[weights] == WEIGHTS["bf16"] else "bf16"
     parts = model.formats.get(weights, {"weights": weights})
     kv = words.get(str(given.precision.kv), "")

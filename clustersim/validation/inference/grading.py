@@ -20,7 +20,7 @@ from clustersim.inference.static_batch import static_times
 from clustersim.simulation.service.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row
-from clustersim.validation.grading import Grade
+from clustersim.validation.grading import Grade, graded
 from clustersim.validation.inference.baseline import baseline_predictions
 from clustersim.validation.inference.cases import (
     STATIC,
@@ -58,19 +58,19 @@ def grade_inference_case(case: InferenceCase) -> tuple[list[Grade], TokenTime]:
     """
     mode = case.row.serving.mode or ""
     if mode not in MODES:
-        raise Ungradable(Reason("its load needs a replay of requests", f"load '{mode}'"))
+        raise Ungradable.because("its load needs a replay of requests", f"load '{mode}'")
     memory = case.costs.memory
     if not memory.fits:
         detail = f"exceeds the memory of a device by {memory.missing / 1e9:.1f} GB"
-        raise Ungradable(Reason("predicted not to fit", detail))
+        raise Ungradable.because("predicted not to fit", detail)
     predicted, measured = MODES[mode](case), case.row.measured
     grades = [
-        _grade(metric, float(value), predicted.metrics[metric])
+        graded(metric, float(value), predicted.metrics[metric], is_time=metric in TIMES)
         for metric in predicted.metrics
         if (value := getattr(measured, metric)) is not None
     ]
     if not grades:
-        raise Ungradable(Reason("no measured time or throughput", "no metric is predicted"))
+        raise Ungradable.because("no measured time or throughput", "no metric is predicted")
     return grades, predicted.token
 
 
@@ -110,12 +110,6 @@ def _baselines(case: InferenceCase) -> dict[str, float]:
         for metric, predicted in baseline_predictions(case).items()
         if (value := getattr(case.row.measured, metric)) is not None
     }
-
-
-def _grade(metric: str, measured: float, predicted: float) -> Grade:
-    error = predicted / measured - 1
-    slower = error if metric in TIMES else measured / predicted - 1
-    return Grade(metric, None, measured, predicted, error, slower)
 
 
 # --- loads ----------------------------------------------------------------------------------------
@@ -186,7 +180,7 @@ def _offline(case: InferenceCase) -> Predicted:
 def _replayed(case: InferenceCase, load: Mapping[str, Any]) -> Predicted:
     answer = serve({**case.scenario, "load": load}).answer
     if answer.tpot_s is None or answer.ttft_s is None or answer.output_tokens_per_s is None:
-        raise Ungradable(Reason("predicted not to fit", "no KV cache for its requests"))
+        raise Ungradable.because("predicted not to fit", "no KV cache for its requests")
     metrics = {
         "tpot_ms": 1e3 * answer.tpot_s.mean,
         "ttft_ms": 1e3 * answer.ttft_s.mean,
