@@ -1,10 +1,15 @@
-"""Measured runs for tests of prediction intervals: ratios of measured to predicted, by source."""
+"""Measured runs for tests: rows, graded outcomes, and ratios of measured to predicted by source."""
+
+from pathlib import Path
 
 from hypothesis import strategies as st
 
 from clustersim.metrics.prediction_interval import MeasuredRuns
+from clustersim.validation.cases.rows import parse_entries
 from clustersim.validation.grading import Grade
 from clustersim.validation.outcome import Outcome
+
+SMALL = Path(__file__).parent / "data" / "cases_small.yaml"
 
 ratios = st.lists(st.floats(0.2, 5.0), min_size=1, max_size=8)
 evidence = st.lists(ratios, min_size=1, max_size=20)
@@ -31,3 +36,16 @@ def outcome(ratio, source="new", accelerator="chip", nodes=1, confidence="high")
         nodes=nodes,
         confidence=confidence,
     )
+
+
+def graded_run(name, group, error, confidence="high"):
+    """Return a graded run with an error of its step time."""
+    grade = Grade("step_time_s", None, 1.0, 1.0 + error, error, time_error=error)
+    return Outcome(name, group, grade=grade, confidence=confidence)
+
+
+def row_of(**fields):
+    """Return a readable row with the given fields."""
+    (entry,) = parse_entries([{"id": "case", "group": "small", **fields}])
+    assert entry.row is not None, entry.problem
+    return entry.row

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.grading import Grade
 from clustersim.validation.intervals import coverage_of
-from measured_runs import outcome, runs_of
+from measured_runs import SMALL, outcome, runs_of
 from tools.interval_data import (
     interval_file,
     measured_runs,
@@ -23,7 +22,6 @@ from tools.interval_data import (
 )
 from tools.validation import validate_repository
 
-SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
 CASES = shipped("validation") / "cases.yaml"
 
 

@@ -1,8 +1,6 @@
 """Missed accuracy targets: each miss has a cause, and each cause has a miss."""
 
-import re
 from pathlib import Path
-from statistics import fmean
 
 import pytest
 
@@ -14,11 +12,9 @@ from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError
 from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.rows import read_entries
-from clustersim.validation.grading import Grade
 from clustersim.validation.outcome import Outcome
-from clustersim.validation.text import GROUPS, LAYOUTS
+from measured_runs import graded_run
 from tools.missed_targets import (
-    FAR,
     Cause,
     Target,
     TargetsFile,
@@ -29,12 +25,6 @@ from tools.page import REACHED, UNEXPLAINED, missed_rows
 from tools.validation import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
-
-
-def run(name, group, error, confidence="high"):
-    """Return a graded run with an error of its time."""
-    grade = Grade("step_time_s", None, 1.0, 1.0 + error, error, time_error=error)
-    return Outcome(name, group, grade=grade, confidence=confidence)
 
 
 def file_of(*targets, causes=()):
@@ -48,7 +38,10 @@ def cause(group, *cases):
 
 
 NOTHING = cause("no such group")
-RUNS = [run("a-1", "a", 0.02), run("a-2", "a", 0.12), run("b-1", "b", 0.04), run("b-far", "b", 0.4)]
+RUNS = [
+    graded_run(name, name[0], error)
+    for name, error in (("a-1", 0.02), ("a-2", 0.12), ("b-1", 0.04), ("b-far", 0.4))
+]
 
 
 def entries(file, outcomes=RUNS, all_cases=False):
@@ -116,7 +109,7 @@ def test_targets_for_all_runs_need_all_of_them():
 def test_only_runs_of_high_confidence_count_where_a_target_requires_it():
     """Runs of low confidence do not miss a target for high confidence."""
     target = Target(group="c", at_most=0.05, confidence="high")
-    runs = [run("c-1", "c", 0.01), run("c-2", "c", 0.2, "low")]
+    runs = [graded_run("c-1", "c", 0.01), graded_run("c-2", "c", 0.2, "low")]
 
     assert entries(file_of(target), runs) == []
 
@@ -165,82 +158,8 @@ def test_every_pattern_of_the_shipped_file_finds_a_case():
             )
 
 
-def table(title):
-    """Return the rows of a table of the page by their first cell."""
-    lines = PAGE.read_text().split(f"## {title}\n")[1].split("\n## ")[0].splitlines()
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    return {row[0]: row for row in rows if len(row) > 1}
-
-
-def share(cell):
-    """Return the first percentage of a cell as a share; None where there is none."""
-    found = re.match(r"[+-]?[\d.]+(?= %)", cell)
-    return None if found is None else abs(float(found[0])) / 100
-
-
-@pytest.fixture(scope="module")
-def printed():
-    """Return the runs of the page: group and absolute error by id."""
-    groups = {entry.id: entry.group for entry in read_entries(shipped("validation") / "cases.yaml")}
-    errors = {name: share(row[4]) for name, row in table("Cases").items() if name in groups}
-    return [(name, groups[name], error) for name, error in errors.items() if error is not None]
-
-
-def test_each_run_that_is_far_off_has_a_cause(printed):
-    """No row of the page is more than a quarter off without a likely cause."""
-    causes = [entry for entry in read_targets().causes if entry.group != "all"]
-    far = [Outcome(name, group) for name, group, error in printed if error > FAR]
-
-    assert far
-    assert [run.id for run in far if not any(entry.select([run]) for entry in causes)] == []
-
-
-def test_each_group_that_misses_its_target_has_a_cause():
-    """The means, ranks and losses of the page that are beyond their bound have a cause."""
-    file = read_targets()
-    found = {
-        "mean": {name: share(row[3]) for name, row in table(GROUPS.title).items()},
-        "tau": {name: _number(row[2]) for name, row in table(LAYOUTS.title).items()},
-        "regret": {name: share(row[4]) for name, row in table(LAYOUTS.title).items()},
-    }
-    missed = [
-        name
-        for target in file.targets
-        if target.group != "all" and not target.cases
-        for name, figure in found[target.figure].items()
-        if matches(target.group, name) and figure is not None and not_reached(target, figure)
-    ]
-
-    assert missed
-    assert [g for g in missed if not any(matches(entry.group, g) for entry in file.causes)] == []
-
-
-def not_reached(target, figure):
-    """Whether a figure is outside the bound of a target."""
-    return figure > target.at_most if target.at_least is None else figure < target.at_least
-
-
-def _number(cell):
-    return float(cell) if re.fullmatch(r"-?[\d.]+", cell) else None
-
-
-def test_each_cause_has_its_miss(printed):
-    """A cause without a miss is removed or rewritten."""
-    file = read_targets()
-    means = {target.group: target.at_most for target in file.targets if target.figure == "mean"}
-    for entry in file.causes:
-        if entry.group == "all":
-            continue
-        errors = [e for n, group, e in printed if entry.select([Outcome(n, group)])]
-        bound = next((most for group, most in means.items() if matches(group, entry.group)), None)
-
-        assert errors, entry.group
-        # The page prints errors to a tenth of a percent.
-        assert max(errors) >= FAR or (bound is not None and fmean(errors) >= bound), entry.group
-
-
 def test_the_page_has_no_entry_out_of_date_and_no_miss_without_a_cause():
-    """Their cells are not on the page."""
+    """Their cells are not on the page, which has an entry for each miss and each cause."""
     page = PAGE.read_text()
 
     assert REACHED not in page

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from measured_runs import SMALL
 from tools.page import to_markdown
 from tools.validation import main, validate_repository
 
 ROOT = Path(__file__).parents[2]
-SMALL = ROOT / "tests" / "data" / "cases_small.yaml"
 
 
 def test_the_page_has_a_row_for_each_group_and_case(capsys):

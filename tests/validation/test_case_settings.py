@@ -7,17 +7,11 @@ from clustersim.validation.cases.case import FAMILIES
 from clustersim.validation.cases.case import case_of as normalised
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.nodes import node_shape
-from clustersim.validation.cases.rows import parse_entries, read_entries
+from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.cases.scenario import model_of
 from clustersim.validation.cases.settings import case_settings
 from clustersim.validation.cases.texts import attention_of, finetune_of, offload_of
-
-
-def row_of(**fields):
-    """Return a readable row with the given fields."""
-    (entry,) = parse_entries([{"id": "case", "group": "made-up", **fields}])
-    assert entry.row is not None, entry.problem
-    return entry.row
+from measured_runs import row_of
 
 
 @pytest.mark.parametrize(("layers", "chunks"), [(96, 2), (112, 7), (126, 2)])

@@ -1,7 +1,6 @@
 """Comparisons of `clustersim validate`: the best-constant baseline, ranks of layouts, regret."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,8 +16,7 @@ from clustersim.validation.outcome import Outcome
 from clustersim.validation.ranking import job_runs, pooled_tau, tau_of
 from clustersim.validation.summary import summarise
 from clustersim.validation.text import GROUPS, LAYOUTS
-
-SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
+from measured_runs import SMALL
 
 few = settings(max_examples=40, deadline=None)
 rates = st.floats(1e12, 1e15)

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.validation.grading import Grade
-from clustersim.validation.outcome import Outcome
 from clustersim.validation.robust import half_sample_mode, scatter
 from clustersim.validation.summary import summarise
+from measured_runs import graded_run
 
 values = st.lists(st.floats(-1, 1), min_size=1, max_size=40)
 
@@ -55,15 +54,10 @@ def test_a_scatter_ignores_outliers():
     assert scatter(mixed) < 1.5 * scatter(values)
 
 
-def outcome(name, error):
-    """Return a run with an error of its time."""
-    return Outcome(name, "group", grade=Grade("step_time_s", None, 1.0, 1 + error, error, error))
-
-
 def test_a_mode_needs_five_runs():
     """Four runs have a bias and no mode."""
     errors = [-0.3, 0.01, 0.02, -0.1, 0.0]
-    runs = [outcome(str(place), error) for place, error in enumerate(errors)]
+    runs = [graded_run(str(place), "group", error) for place, error in enumerate(errors)]
 
     assert summarise(runs[:4]).mode is None
     assert summarise(runs).mode == pytest.approx(0.01, abs=0.011)

@@ -28,8 +28,8 @@ from clustersim.validation.cases.settings import case_settings
 from clustersim.validation.cases.texts import MODEL
 from clustersim.validation.grading import Measure, flops_convention, grade, measured_memory
 from clustersim.validation.single_layer import layer_times
+from measured_runs import SMALL, row_of
 
-SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
 SHIPPED = shipped("validation") / "cases.yaml"
 
 TOLERANCES = {"korthikanti22-layer": 0.02}
@@ -47,13 +47,6 @@ def small():
 def answer_for(entries, groups=(), executor=None):
     """Return the answer for some entries as plain values."""
     return to_json(validation_of(run_cases(select_groups(entries, groups), executor)))
-
-
-def row_of(**fields):
-    """Return a readable row with the given fields."""
-    (entry,) = parse_entries([{"id": "case", "group": "small", **fields}])
-    assert entry.row is not None, entry.problem
-    return entry.row
 
 
 def case_of(**fields):

@@ -20,10 +20,10 @@ from clustersim.validation.charts import (
     scatter_finding,
 )
 from clustersim.validation.files import CASES, FIGURES, FILES, GROUPS, LAYOUTS, write_validation
+from measured_runs import SMALL
 
 FORMATS = ("png", "svg", "pdf")
 DRAWN = [f"{name}.{format}" for name in FIGURES for format in FORMATS]
-SMALL = Path(__file__).parents[1] / "data" / "cases_small.yaml"
 
 
 @pytest.fixture(scope="module")
