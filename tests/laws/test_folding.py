@@ -48,7 +48,7 @@ CASES = {
         "frontier-175b", "batch.global=64", "plan.sequence_parallel=true", "recompute=selective",
     ),
     "collectives of their own": (
-        "frontier-175b", "cluster.nodes=16", "plan.data=4", "plan.pipeline=8", "batch.global=32",
+        "frontier-175b", "cluster.nodes=16", "plan.data=4", "plan.pipeline=8", "batch.global=16",
         "fusion_bound=1e-9",
     ),
 }  # fmt: skip

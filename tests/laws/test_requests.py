@@ -116,7 +116,7 @@ RULES = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     rules=RULES,
     blocks=st.integers(min_value=40, max_value=400),
@@ -275,7 +275,7 @@ _CHUNKED = Scheduling(budget=256)
 
 
 @given(st.integers(2, 12), st.integers(1, 5), st.integers(2, 60))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_prompts_that_are_cached_never_exceed_the_pool(requests, prompt_blocks, output):
     """Requests that are admitted together need a block each for their first tokens."""
     inputs, outputs = np.full(requests, 16 * prompt_blocks), np.full(requests, output)

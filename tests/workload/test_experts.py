@@ -1,6 +1,7 @@
 """Mixtures of experts: how tokens spread, what ranks compute and send, and what skew costs."""
 
 import math
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -167,20 +168,21 @@ def test_gradients_of_experts_are_summed_up_over_those_that_hold_the_same():
 @given(st.floats(0.0, 2.0))
 def test_a_step_grows_as_the_fullest_rank_over_the_mean_of_the_experts_part(exponent):
     """The wait is the experts' compute times max over mean load, less one; products stay."""
-    even = simulate(scenario())
+    even, part = _even_step_and_its_experts()
     skewed = simulate(scenario(f"experts={{load: zipf, exponent: {exponent}}}"))
     skew = route(zipf_shares(8, exponent, 8), 8).skew
-    part = _experts_seconds(even)
 
     assert skewed.attribution["imbalance"] == pytest.approx((skew - 1) * part)
     assert skewed.attribution["matmul"] == pytest.approx(even.attribution["matmul"])
 
 
-def _experts_seconds(result):
-    """Return the seconds of a step that a rank's experts compute, found with a skew of two."""
+@cache
+def _even_step_and_its_experts():
+    """Return a balanced step, and the seconds that a rank's experts compute, by a skew of two."""
+    even = simulate(scenario())
     double = simulate(scenario("experts={load: histogram, histogram: [2, 1, 1, 1, 1, 1, 1, 0]}"))
-    assert result.attribution["imbalance"] == 0
-    return double.attribution["imbalance"]
+    assert even.attribution["imbalance"] == 0
+    return even, double.attribution["imbalance"]
 
 
 def test_dropped_tokens_are_not_computed():
