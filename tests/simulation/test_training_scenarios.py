@@ -8,25 +8,10 @@ from clustersim.simulation.training_run.train import train
 RUNS = [name for name in entry_names("scenario") if "training" in find("scenario", name).data]
 
 ERRORS = {
-    "useful_days": 0.05,
-    "days": 0.05,
-    "interruptions": 0.02,
-    "checkpoint_bytes": 0.03,
+    "useful_days": 0.05, "days": 0.05, "interruptions": 0.02, "checkpoint_bytes": 0.03,
     "save_s": 0.03,
-}
+}  # fmt: skip
 """Largest error of each published metric; bounds hold."""
-
-
-def test_runs_are_shipped():
-    """Six whole runs are in the catalogue."""
-    assert {
-        "llama3-405b-54-days",
-        "llama1-65b-run",
-        "megatron-1t-84-days",
-        "gpt3-300b-tokens",
-        "frontier-1t-run",
-        "fugaku-llm-run",
-    } <= {*RUNS}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -34,6 +19,7 @@ def test_published_numbers_of_whole_runs_are_met(name):
     """Days, interruptions and checkpoints are within their errors, bounds hold, the step fits."""
     answer = train(name, ["training.replications=100"])
 
+    assert len(RUNS) >= 6
     assert answer.fits
     assert answer.accounting.elapsed == pytest.approx(86_400 * answer.days, rel=1e-9)
     for check in answer.published:
@@ -46,8 +32,9 @@ def test_llama_3_needs_short_saves_and_restarts():
     """Above 90 % with asynchronous saves; below with saves that block for a minute."""
     settings = ["training.replications=40"]
     slow = ["training.checkpoint.block=60 s", "training.checkpoint.durable=60 s"]
-    long = ["training.restart.scheduling=20 min"]
+    base, saves, restarts = (
+        train("llama3-405b-54-days", [*settings, *more]).goodput
+        for more in ([], slow, ["training.restart.scheduling=20 min"])
+    )
 
-    assert train("llama3-405b-54-days", settings).goodput > 0.9
-    assert train("llama3-405b-54-days", [*settings, *slow]).goodput < 0.9
-    assert train("llama3-405b-54-days", [*settings, *long]).goodput < 0.9
+    assert base > 0.9 > max(saves, restarts)

@@ -80,44 +80,29 @@ def test_query_heads_read_their_keys_again_in_steps_with_prompts():
         ("server-8xrtx-pro-6000", "llama3-8b", "tensorrt-llm"),  # a kernel for each
         ("server-8xrtx-pro-6000", "deepseek-v3", "vllm"),  # latent attention, likewise
         ("mi300x-roce", "llama3-8b", "vllm"),  # not CUDA
+        ("server-8xrtx-pro-6000", "llama2-7b", "vllm"),  # each query head has its own keys
     ],
 )
 def test_other_kernels_decode_as_fast_beside_prompts(cluster, model, engine):
     """Only the kernel that devices of some compute capabilities share is slower."""
     card = costs(cluster=cluster, model=model, engine=engine)
     decoding = Batch(64, 64 * 8_000)
+    mixed = decoding._replace(prompts=PROMPTS)
 
-    assert (
-        card.step(decoding).parts["kv"] == card.step(decoding._replace(prompts=PROMPTS)).parts["kv"]
-    )
+    assert card.step(decoding).parts["kv"] == card.step(mixed).parts["kv"]
 
 
 def test_prompts_multiply_in_8_bits_where_the_engine_and_its_cache_do():
     """On RTX PRO 6000 attention of a long prompt takes some half of its time in 16 bits."""
     batch = Batch(0, 0, (Prompt(16_000),))
+    card, engine = "server-8xrtx-pro-6000", "tensorrt-llm"
     narrow, half, compiled = (
-        costs(cluster="server-8xrtx-pro-6000", engine=engine, formats=Formats(kv=kv))
-        .step(batch)
-        .parts["prefill"]
-        for engine, kv in (
-            ("tensorrt-llm", "fp8"),
-            ("tensorrt-llm", "bf16"),
-            ("tensorrt-llm-0.6", "fp8"),
-        )
+        costs(cluster=card, engine=name, formats=Formats(kv=kv)).step(batch).parts["prefill"]
+        for name, kv in ((engine, "fp8"), (engine, "bf16"), (f"{engine}-0.6", "fp8"))
     )
 
     assert narrow < 0.6 * half
     assert compiled == pytest.approx(half, rel=0.1)
-
-
-def test_keys_without_groups_are_read_as_often_beside_prompts():
-    """Where each query head has its own keys there is nothing to read again."""
-    card = costs(model="llama2-7b", cluster="server-8xrtx-pro-6000")
-    decoding = Batch(16, 16 * 2_000)
-
-    assert (
-        card.step(decoding).parts["kv"] == card.step(decoding._replace(prompts=PROMPTS)).parts["kv"]
-    )
 
 
 def test_tables_know_that_halves_of_a_batch_overlap():
