@@ -25,7 +25,7 @@ from clustersim.calibration.kernels.grades import KernelGrades
 from clustersim.calibration.runs.answer import Calibration
 from clustersim.catalog.finding import FOLDERS, entry_names
 from clustersim.catalog.reading import read_yaml
-from clustersim.importers.answer import ImportAnswer
+from clustersim.importers.registry import ImportAnswer
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
 from clustersim.reports.listing.answer import ListedEntry

@@ -145,11 +145,6 @@ class SourcedValue(BaseModel, Generic[T]):
     confidence: Literal["high", "medium", "low"] | None = None
     note: str | None = None
 
-    @classmethod
-    def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
-        """Return the name in JSON Schemas."""
-        return super().model_parametrized_name(params).replace(cls.__name__, "Fact")
-
     @model_validator(mode="after")
     def _has_source(self) -> Self:
         if (self.source is None) == (self.assumed is None):
@@ -161,6 +156,7 @@ if TYPE_CHECKING:
     Fact = Annotated[T, "stated with its source"]
 else:  # files have the table, readers of a record the value: see Strict
     Fact = SourcedValue
+    Fact.__name__ = Fact.__qualname__ = "Fact"  # in JSON Schemas
 
 
 def _plain(value: Any) -> Any:

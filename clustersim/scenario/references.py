@@ -146,7 +146,7 @@ def _find(kind: str, name: str, folder: Path | None, where: str) -> Document:
     text = read_text(path, CatalogError, where=where)
     parent = re.sub(r"[^a-z0-9.-]+", "-", path.resolve().parent.name.lower()).strip("-.")
     stem = path.stem if path.stem != "config" else parent
-    return Document(shown(path), import_config(shown(path), text, stem).draft.data, {})
+    return Document(shown(path), import_config(shown(path), text, stem).data, {})
 
 
 def _named(change: Change) -> Key:

@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 from clustersim.catalog import finding
 from clustersim.catalog.models import FAMILIES, ExpertShape, LatentShape, ModelRecord, WindowShape
 from clustersim.errors import CatalogError
+from clustersim.importers.draft import Choices
 from clustersim.importers.models import READERS, WITH_TEXT, import_config
+from clustersim.importers.registry import import_source
+from clustersim.importers.source import Source
 from clustersim.reports.show.answer import page
 from clustersim.scenario.entries import entry, entry_of_file
 from clustersim.workload.flops import attention_flops, layer_forward_flops, model_flops
@@ -271,13 +274,14 @@ def imported(name, **changes):
     """Return what a configuration makes, some of its keys replaced; None takes one away."""
     data = json.loads(text_of(name)) | changes
     data = {key: value for key, value in data.items() if value is not None}
-    return import_config("config.json", json.dumps(data, indent=1), name)
+    return import_source(Source("config.json", json.dumps(data, indent=1)), Choices(name))
 
 
 def loaded(tmp_path, name):
     """Return the model that the imported file of a configuration is, read back from disk."""
     path = tmp_path / "mine.yaml"
-    path.write_text(import_config("config.json", text_of(name), "mine").text, encoding="utf-8")
+    made = import_source(Source("config.json", text_of(name)), Choices("mine"))
+    path.write_text(made.text, encoding="utf-8")
     record = entry_of_file(path).record
     return record, build_model(record, record.sequence, multiple=1, tensor=1)
 
@@ -532,4 +536,4 @@ def test_no_value_makes_the_reader_crash(name, data):
     config[data.draw(st.sampled_from(sorted(config)))] = data.draw(VALUES)
     with suppress(CatalogError):
         result = import_config("config.json", json.dumps(config), "any")
-        assert result.draft.data["parameters"]["value"] > 0
+        assert result.data["parameters"]["value"] > 0

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from clustersim.catalog.reading import MOST_VALUES
 from clustersim.errors import CatalogError
-from clustersim.importers.machines import draft
-from clustersim.importers.machines.draft import Choices, Draft, as_in, assumed, stated
+from clustersim.importers import draft
+from clustersim.importers.draft import Choices, Draft, as_in, assumed, stated
 from clustersim.importers.machines.nearest import (
     ClusterEntry,
     NodeEntry,

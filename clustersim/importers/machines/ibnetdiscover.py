@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from clustersim.importers.machines.cluster_file import Network
-from clustersim.importers.machines.source import Source, natural
+from clustersim.importers.source import Source, natural
 
 LANE: Final = {
     "SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR10": 10.0, "FDR": 14.0625 * 64 / 66,

@@ -14,8 +14,8 @@ from operator import eq
 from typing import Any, Final
 
 from clustersim import units
-from clustersim.importers.machines import draft
-from clustersim.importers.machines.draft import as_in, assumed, stated
+from clustersim.importers import draft
+from clustersim.importers.draft import as_in, assumed, stated
 from clustersim.importers.machines.nearest import Facts, NodeEntry, apart, first_with, host_kind
 from clustersim.importers.machines.sketch import End, Nic, Sketch, Wire
 

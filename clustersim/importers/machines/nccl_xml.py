@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from clustersim.importers.machines.sketch import Clues, End, Nic, Sketch, Wire
-from clustersim.importers.machines.source import Element, Source, natural, parse_xml
+from clustersim.importers.source import Element, Source, natural, parse_xml
 
 MOST_DEVICES: Final = 1024
 MOST_HOSTS: Final = 64

@@ -7,9 +7,10 @@ from typing import Any
 from clustersim.catalog import finding
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import CatalogError
-from clustersim.importers.machines import adapters, draft
+from clustersim.importers import draft
+from clustersim.importers.draft import Choices, Draft, as_in, assumed, stated
+from clustersim.importers.machines import adapters
 from clustersim.importers.machines.chips import CHIPS, Chip, candidates, chip_of, links_used
-from clustersim.importers.machines.draft import Choices, Draft, as_in, assumed, stated
 from clustersim.importers.machines.links import Attachment, Links, attach, switch_like
 from clustersim.importers.machines.nearest import NodeEntry, nearest_nodes, nodes
 from clustersim.importers.machines.sketch import End, Sketch

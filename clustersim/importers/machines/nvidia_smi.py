@@ -18,7 +18,7 @@ from typing import Final
 
 from clustersim.importers.machines.chips import MOST_LINKS, by_product
 from clustersim.importers.machines.sketch import Clues, End, Nic, Sketch, Wire
-from clustersim.importers.machines.source import Source
+from clustersim.importers.source import Source
 
 MOST_ENDS: Final = 256
 

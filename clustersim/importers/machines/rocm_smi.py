@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clustersim.importers.machines.sketch import Clues, Sketch, Wire
-from clustersim.importers.machines.source import Source
+from clustersim.importers.source import Source
 
 MOST_DEVICES: Final = 128
 

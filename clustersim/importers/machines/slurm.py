@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from clustersim.importers.draft import Choices, as_in, assumed, stated
 from clustersim.importers.machines.cluster_file import Network, template
-from clustersim.importers.machines.draft import Choices, as_in, assumed, stated
 from clustersim.importers.machines.nearest import ClusterEntry
-from clustersim.importers.machines.source import Source
+from clustersim.importers.source import Source
 
 MOST_NODES: Final = 200_000
 _ORIGIN: Final = "Slurm topology.conf"

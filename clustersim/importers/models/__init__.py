@@ -6,7 +6,6 @@ Parameters are computed from the shape, as a configuration does not state them.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,15 +13,13 @@ from clustersim.catalog.checking import checked
 from clustersim.catalog.models import FAMILIES, ModelRecord
 from clustersim.catalog.reading import Place
 from clustersim.catalog.tree import Tree, nearest
-from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError
+from clustersim.importers.draft import Draft
 from clustersim.importers.models import dense, experts, gemma
 from clustersim.importers.models.config import Config, read_config
 from clustersim.importers.models.unsupported import REASONS, other_file
 from clustersim.workload.model import build_model
 from clustersim.workload.parameters import active_parameters, model_parameters
-
-FORMAT: Final = "hugging-face"
 
 READERS: Final[Mapping[str, Callable[[Config], dict[str, Any]]]] = {
     "gpt2": dense.gpt2,
@@ -53,31 +50,7 @@ WITH_TEXT: Final = {"gemma3": "gemma3_text", "llama4": "llama4_text"}
 _COUNTED: Final = "computed from the shape; not in the file"
 
 
-@dataclass(frozen=True)
-class ModelDraft:
-    """A model file as plain values, with remarks for the user."""
-
-    data: dict[str, Any]
-    notes: tuple[str, ...] = ()
-    kind: str = "model"
-
-    @property
-    def assumed(self) -> list[str]:
-        """Every value that the configuration does not state, with its reason."""
-        counts = [(key, self.data[key]) for key in ("parameters", "active") if key in self.data]
-        return [f"{key} {fact['value']:,}: {fact['assumed']}" for key, fact in counts]
-
-
-@dataclass(frozen=True)
-class ImportedModel:
-    """An imported model file: its plain values, its text and the format."""
-
-    draft: ModelDraft
-    text: str
-    format: str = FORMAT
-
-
-def import_config(file: str, text: str, name: str | None = None) -> ImportedModel:
+def import_config(file: str, text: str, name: str | None = None) -> Draft:
     """Return the model file of a Hugging Face configuration.
 
     Parameters
@@ -102,9 +75,7 @@ def import_config(file: str, text: str, name: str | None = None) -> ImportedMode
     data["parameters"]["value"] = int(model_parameters(model))
     if model.experts:
         data["active"]["value"] = int(active_parameters(model))
-    notes = tuple(dict.fromkeys(config.notes))
-    remarks = (f"Imported from {Path(file).name} ({FORMAT}).", *notes)
-    return ImportedModel(ModelDraft(data, notes), to_yaml(data, remarks))
+    return Draft(data, notes=tuple(dict.fromkeys(config.notes)))
 
 
 def _architecture(config: Config) -> str:
@@ -170,6 +141,3 @@ def _model_file(shape: dict[str, Any], name: str, kind: str, file: str) -> dict[
 def _checked(data: dict[str, Any], file: str) -> ModelRecord:
     """Return the record of a model file; errors name `file`."""
     return checked(ModelRecord, Tree(dict(data), {(): Place(file)}), CatalogError)
-
-
-__all__ = ["FORMAT", "READERS", "ImportedModel", "ModelDraft", "import_config"]

@@ -24,12 +24,12 @@ class Choices:
 
     Attributes
     ----------
-    name : name of the machine
+    name : name of the machine or model, None for that of the file
     accelerator, library, node : names of catalogue entries, None for the nearest match
     folder : a folder whose files override the shipped ones
     """
 
-    name: str
+    name: str | None = None
     accelerator: str | None = None
     library: str | None = None
     node: str | None = None
@@ -53,7 +53,7 @@ class Draft:
 
     @property
     def kind(self) -> str:
-        """The kind of file: node or cluster."""
+        """The kind of file: node, cluster or model."""
         return str(self.data["kind"])
 
     @property
@@ -105,11 +105,17 @@ def seconds(value: float) -> str:
 def _assumptions(value: Any, where: str) -> Iterator[str]:
     if is_fact(value):
         if "assumed" in value:
-            short = "" if isinstance(value["value"], list) else f" {value['value']}"
-            yield f"{where}{short}: {value['assumed']}"
+            yield f"{where}{_short(value['value'])}: {value['assumed']}"
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _assumptions(item, f"{where}.{key}" if where else key)
+
+
+def _short(value: Any) -> str:
+    """Return a value after its key, with thousands separated; nothing for a list."""
+    if isinstance(value, list):
+        return ""
+    return f" {value:,}" if isinstance(value, int) and value >= 10_000 else f" {value}"
 
 
 def complete(draft: Draft, file: str, folder: Path | None) -> NodeRecord | ClusterRecord:
