@@ -33,7 +33,7 @@ PLAIN = frozenset({
 which a model file tells, and the last two are makers."""
 
 SUBJECT = {
-    "importers/machines/__init__.py": "readers by the format of a file",
+    "importers/registry.py": "readers by the format of a file",
     "importers/models/__init__.py": "readers by the model_type of a configuration",
     "importers/models/unsupported.py": "reasons by the model_type of a configuration",
 }

@@ -15,7 +15,7 @@ from clustersim.catalog.tree import nearest
 from clustersim.cli.output import echo
 from clustersim.engine.network.flows import FinishTimes
 from clustersim.errors import ScenarioError
-from clustersim.importers.answer import ImportAnswer
+from clustersim.importers.registry import ImportAnswer
 from clustersim.reports.listing.answer import ListedEntry
 from clustersim.reports.show.answer import EntryAnswer
 from clustersim.scenario.entries import RECORDS
