@@ -76,9 +76,15 @@ def headlines(
     return [table[name] for name in dict.fromkeys(names) if name in present and name in table]
 
 
+def brief(kinds: Sequence[Kind], numbers: Iterable[Mapping[str, float]], by: str) -> list[Measure]:
+    """Return the few measures that a line has room for, `by` first, of the kind that it is of."""
+    kind = measures_of(kinds)[by].kind
+    return headlines(kinds, numbers, by, of={**dict.fromkeys(kinds, ()), kind: BRIEF[kind]})
+
+
 def summary(kinds: Sequence[Kind], numbers: Mapping[str, float], by: str) -> str:
     """Return an answer in a line, the measure `by` first."""
-    return ", ".join(amount(m, numbers[m.name]) for m in headlines(kinds, [numbers], by, of=BRIEF))
+    return ", ".join(amount(m, numbers[m.name]) for m in brief(kinds, [numbers], by))
 
 
 def cells(measures: Iterable[Measure], numbers: Mapping[str, float]) -> list[str]:

@@ -79,7 +79,8 @@ def _card(run: ComparedRun, answer: CompareAnswer) -> Card:
     measure, numbers = measures_of(answer.kinds)[answer.by], run.answer.measures()
     memory = run.answer.memory
     value = measure.text(numbers[answer.by]) if answer.by in numbers else "-"
-    text = f"{measure.label} of {run.answer.title}; {summary(answer.kinds, numbers, answer.by)}"
+    others = {name: number for name, number in numbers.items() if name != answer.by}
+    text = f"{measure.label} of {run.answer.title}; {summary(answer.kinds, others, answer.by)}"
     if not memory.fits:
         text = f"{memory.verdict}; hypothetical {text}" if numbers else memory.verdict
     return Card(run.name, value, text, warning=not memory.fits)

@@ -8,9 +8,8 @@ from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.words import format_setting
-from clustersim.reports.measures import cells, headlines
+from clustersim.reports.measures import brief, cells
 from clustersim.runs.table import data_frame
-from clustersim.simulation.measures import BRIEF
 from clustersim.studies.sweep.answer import SweepAnswer
 from clustersim.studies.sweep.charts import (
     cost_label,
@@ -99,7 +98,7 @@ def _cards(answer: SweepAnswer) -> tuple[Card, ...]:
     if not answer.fitting:
         return (fit,)
     best = answer.fitting[0]
-    first, *others = headlines(answer.kinds, [best], answer.by, of=BRIEF)
+    first, *others = brief(answer.kinds, [best], answer.by)
     layout = point_of([*answer.axes], best)
     cards = (Card(measure.label, measure.text(best[measure.name])) for measure in others)
     return (Card(f"{first.label} of the best", first.text(best[first.name]), layout), *cards, fit)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from clustersim.render.tables import Row, percent
-from clustersim.reports.measures import cells, format_change, headlines, part_name
-from clustersim.simulation.measures import BRIEF, Measure, measures_of
+from clustersim.reports.measures import brief, cells, format_change, part_name
+from clustersim.simulation.measures import Measure, measures_of
 from clustersim.studies.whatif.answer import ChangeResult, WhatIfAnswer
 from clustersim.units import format_number
 
@@ -68,7 +68,7 @@ def table(answer: WhatIfAnswer) -> list[list[str]]:
     if not results:
         return []
     numbers = [base.measures(), *(change.measures for change in results)]
-    measures = headlines(base.kinds, numbers, answer.by, of=BRIEF)
+    measures = brief(base.kinds, numbers, answer.by)
     heads = ["gain", "", *(measure.heading for measure in measures), *WORDS]
     facts = base.facts()
     fits = "fits" if base.memory.fits else UNFIT
