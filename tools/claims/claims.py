@@ -1,7 +1,7 @@
 """Claims of papers, and what is predicted for their numbers.
 
     validation/claims.yaml --runs, metric--------------> prediction --expected--> ClaimVerdict
-    claim_functions.py     --where an algorithm needs it--^
+    functions.py           --where an algorithm needs it--^
 
 A claim names its runs: measured cases, or scenarios with settings.  A number of a claim is a metric
 of a run, or a ratio, gain or difference of two.  A claim holds if all its numbers do.
@@ -119,7 +119,7 @@ class Expected(Bound):
 class Claim(Strict):
     """One claim with its runs and its numbers, by name.
 
-    `function` names the function of `claim_functions` that predicts numbers without `predict`;
+    `function` names the function of `functions` that predicts numbers without `predict`;
     `slow` marks claims that take a minute or more.
     """
 
