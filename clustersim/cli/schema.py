@@ -18,8 +18,7 @@ from clustersim.errors import ScenarioError
 from clustersim.importers.registry import ImportAnswer
 from clustersim.reports.listing.answer import ListedEntry
 from clustersim.reports.show.answer import EntryAnswer
-from clustersim.scenario.entries import RECORDS
-from clustersim.scenario.file_schemas import file_schema
+from clustersim.scenario.entries import RECORDS, file_schema
 from clustersim.scenario.schema import json_schema
 from clustersim.scenario.serving import serving_json_schema
 from clustersim.simulation.service.answer import ServeAnswer

@@ -5,13 +5,16 @@ from typing import Any
 from clustersim.importers.models.config import Config
 from clustersim.importers.models.dense import (
     ATTENTION,
+    CHUNKED,
+    FULL,
+    SLIDING,
     Shape,
     gated,
     mistral,
     no_qwen_window,
     note_partial_rotary,
+    window_of,
 )
-from clustersim.importers.models.windows import CHUNKED, FULL, SLIDING, window_of
 
 
 def mixtral(config: Config) -> Shape:

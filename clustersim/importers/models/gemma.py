@@ -6,8 +6,14 @@ arXiv:2408.00118, section 2; Gemma 3, arXiv:2503.19786, section 2.
 """
 
 from clustersim.importers.models.config import Config
-from clustersim.importers.models.dense import ATTENTION, MOST_LAYERS, Shape
-from clustersim.importers.models.windows import FULL, SLIDING, window_of
+from clustersim.importers.models.dense import (
+    ATTENTION,
+    FULL,
+    MOST_LAYERS,
+    SLIDING,
+    Shape,
+    window_of,
+)
 
 
 def gemma2(config: Config) -> Shape:
