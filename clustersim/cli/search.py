@@ -139,9 +139,9 @@ def _write_best(file: Path | None, answer: "SearchAnswer", command: str, *, forc
 
 def _show(program: str | None, answer: "SearchAnswer", written: "list[Row]") -> None:
     """Print the answer in lines, the best layouts as a table, and what launches the best."""
-    from clustersim.studies.search.text import layout_table, rows
+    from clustersim.studies.search.text import layout_table, rows, rule_rows
 
-    print_rows(answer.title, [*rows(answer), *written])
+    print_rows(answer.title, [*rows(answer), *rule_rows(answer), *written])
     if table := layout_table(answer):
         echo(f"\n{len(table) - 1} best layouts:")
         print_table(table, ["layout"])

@@ -270,7 +270,7 @@ def waterfall(names: tuple[str, str], before: Account, parts: Mapping[str, float
         last=names[1] if _fit_next_to_bars(names) else "after",
         start=before.total,
         steps=steps_of(parts, max(before.total, after)),
-        kinds=LEGENDS.get(before.name, ()),
+        kinds=() if BUBBLES[0] in parts else LEGENDS.get(before.name, ()),
     )
     return chart if before.unit == "d" else chart.in_unit()
 

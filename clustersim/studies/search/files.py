@@ -90,7 +90,7 @@ def page(answer: SearchAnswer, command: str = "") -> Page:
 
 
 def _summary(answer: SearchAnswer) -> Section:
-    lines = tuple((line.label, line.text) for line in rows(answer) if line.label != "rules")
+    lines = tuple((line.label, line.text) for line in rows(answer))
     columns = Column("item"), Column("value")
     blocks: tuple[Block, ...] = (Cards(_cards(answer)), Table("Summary", columns, lines))
     return Section("Best layout", "answer", (), blocks)

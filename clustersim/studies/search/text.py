@@ -41,7 +41,6 @@ def rows(answer: SearchAnswer) -> list[Line]:
         *([Line("limits", limits)] if limits else []),
         *(Line(f"vs {one.against}", _difference(one)) for one in answer.differences),
         *_ties(answer),
-        *_rules(answer),
         Line("searched in", _time(answer)),
     ]
 
@@ -210,7 +209,8 @@ def _ties(answer: SearchAnswer) -> list[Line]:
     return [Line("ties", f"{text} {format_seconds(best.interval.high_s, 3)}")]
 
 
-def _rules(answer: SearchAnswer) -> list[Line]:
+def rule_rows(answer: SearchAnswer) -> list[Line]:
+    """Return the rules that exclude most layouts."""
     texts = [f"{rule.count:,}: {rule.why}" for rule in answer.rules[: SHOWN // 3]]
     rest = len(answer.rules) - len(texts)
     if rest > 0:
