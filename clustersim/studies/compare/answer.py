@@ -10,9 +10,10 @@ are compared by the device time of a token.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from clustersim.catalog.changes import Settings
+from clustersim.render.tables import percent
 from clustersim.reports.measures import changes_of, format_causes, format_change
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.execution import OnProgress, ignore_progress
@@ -29,6 +30,9 @@ from clustersim.studies.compare.inputs import Input, changed_inputs
 from clustersim.units import format_number
 
 Value = TypeVar("Value")
+
+PER_DAY: Final = ("energy", "cost", "co2e_kg")
+"""Measures of a whole run that are its days times what a day takes."""
 
 
 @dataclass(frozen=True)
@@ -254,6 +258,13 @@ def _finding(
             return f"{name}: {answer.why_missing(measure.name)}"
     old, new = (number or 0.0 for number in numbers)
     causes = "" if accounts is None else format_causes(changes_of(*accounts), accounts[0].unit)
+    if measure.name in PER_DAY:
+        days = [answer.measures()["days"] for answer in answers]
+        ratios = {
+            "days": days[1] / days[0],
+            f"{measure.name} per day": new / days[1] / old * days[0],
+        }
+        causes = ": " + ", ".join(f"{name} {percent(r - 1, '+')}" for name, r in ratios.items())
     unfit = [
         f"; {name} {answer.memory.verdict}"
         for name, answer in zip(names, answers, strict=True)

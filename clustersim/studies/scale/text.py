@@ -65,18 +65,30 @@ UNFIT: Final = "does not fit"
 def table(curve: ScalingCurve) -> list[list[str]]:
     """Return the table of a curve: its heading, then a row for each point."""
     measures = headlines(curve.kinds, [p.measures for p in curve.points], of=SHOWN)
-    heads = ["devices", "nodes", "load" if "service" in curve.kinds else "batch"]
+    heads = [
+        "devices",
+        *_axis_head(curve),
+        "nodes",
+        "load" if "service" in curve.kinds else "batch",
+    ]
     rows = [[*heads, *(measure.heading for measure in measures), "efficiency", "memory"]]
-    rows += [_cells(point, measures) for point in curve.points]
+    rows += [_cells(point, curve, measures) for point in curve.points]
     if _scenarios(curve) > 1:
         names = ["scenario", *(point.scenario for point in curve.points)]
         rows = [[*row, name] for row, name in zip(rows, names, strict=True)]
     return rows
 
 
-def _cells(point: ScalingPoint, measures: Sequence[Measure]) -> list[str]:
+def _axis_head(curve: ScalingCurve) -> list[str]:
+    """Return the heading of the degree that grows, which pools of a service may each have."""
+    return [curve.axis] if "service" in curve.kinds else []
+
+
+def _cells(point: ScalingPoint, curve: ScalingCurve, measures: Sequence[Measure]) -> list[str]:
+    degrees = [text.partition("=")[2] for text in point.set if f".{curve.axis}=" in text]
     return [
         f"{point.devices:,}",
+        *([" + ".join(degrees)] if _axis_head(curve) else []),
         f"{point.nodes:,}",
         "trace" if point.load is None else f"{point.load:,.6g}",
         *cells(measures, point.measures),

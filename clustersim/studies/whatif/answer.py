@@ -45,7 +45,8 @@ class ChangeResult:
     change : the measure with the change less that of the base; null without a gain
     measures : by name, in SI units; `energy` is in kWh, `cost` in USD; empty without a result
     account : account that explains the measure, as in `compare --json`; null without a result
-    part : its part that changed most, the three bubbles as one; null where none did
+    part : its part that changed most in the direction of the sum, the three bubbles as one; null
+        where none did
     parts : change of each of its parts, after less before [s; d of a run]
     facts : `before` and `after` in words, by label: bottleneck, memory and so on
     fits : whether it fits in memory; null without a result
@@ -191,7 +192,9 @@ def _result(change: Change, base: ScenarioAnswer, run: Run, by: str) -> ChangeRe
     if after is None:
         return ChangeResult(change, run.verdict, run.why)
     compared = compare_two((base.name, " ".join(change)), base, after, by)
-    most = largest_changes(compared.parts, 1)
+    sign = 1 if sum(compared.parts.values()) > 0 else -1
+    along = {part: change for part, change in compared.parts.items() if sign * change > 0}
+    most = largest_changes(along, 1)
     difference = compared.differences.get(by)
     why = after.why_missing(by) if difference is None else f"{by} is 0, which has no ratio"
     return ChangeResult(
