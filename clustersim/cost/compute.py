@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields, replace
 from operator import add, attrgetter
 from typing import Final
 
-from clustersim.cost.matrix_products import gemm_seconds, stream_seconds
+from clustersim.cost.kernels.attention import flash_seconds
+from clustersim.cost.kernels.products import gemm_seconds
 from clustersim.topology.accelerator import Accelerator
 from clustersim.workload.kernels import (
     Collective,
@@ -25,18 +26,6 @@ def pass_seconds(nbytes: float, device: Accelerator) -> float:
     """Return the time of elementwise passes that read and write `nbytes` [s]."""
     share = min(device.memory_achieved, device.passes_limit)
     return nbytes / (device.memory_bandwidth * share)
-
-
-def flash_seconds(kernel: Flash, device: Accelerator) -> float:
-    """Return the time of a fused attention kernel, heads padded to an available size [s]."""
-    library = device.cudnn if kernel.cudnn and device.cudnn is not None else device.flash
-    rate = library.backward if kernel.backward else library.forward
-    sizes = device.flash_head_sizes
-    built = next((size for size in sizes if size >= kernel.head_size), kernel.head_size)
-    share = kernel.share * rate.at(kernel.sequence, built)
-    done = kernel.flops * built / kernel.head_size
-    seconds = done / (device.peak_rate(kernel.peak) * share)
-    return max(seconds, stream_seconds(kernel.nbytes, device)) + device.launch_overhead
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.engines import EngineCollectives
 from clustersim.cost import closed_form
-from clustersim.inference.kernels import Kernels, LinkRates
+from clustersim.cost.kernels.price_list import KernelPrices, LinkRates
 from clustersim.inference.layout import Layout
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.topology.cluster import Cluster
@@ -38,7 +38,7 @@ class Links:
         cluster: Cluster,
         layout: Layout,
         engine: EngineCollectives,
-        kernels: Kernels,
+        kernels: KernelPrices,
         first: int = 0,
     ) -> None:
         self.cluster, self.layout, self.engine, self.kernels = cluster, layout, engine, kernels

@@ -6,12 +6,13 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 from clustersim.catalog.engines import EngineRecord
+from clustersim.cost.kernels.price_list import KernelPrices
 from clustersim.inference.experts import ExpertLoads
 from clustersim.inference.formats import KV_BYTES, Formats, check_formats
-from clustersim.inference.kernels import Head, Kernels
 from clustersim.inference.layout import Layout, check_replica
 from clustersim.inference.links import Links
 from clustersim.topology.cluster import Cluster
+from clustersim.workload.kernels import Head
 from clustersim.workload.model import Layer, Transformer
 
 
@@ -30,7 +31,7 @@ class Replica:
     layout: Layout
     formats: Formats
     engine: EngineRecord
-    kernels: Kernels
+    kernels: KernelPrices
     links: Links
     loads: ExpertLoads | None
 
@@ -91,7 +92,7 @@ def build_replica(
     """
     check_replica(layout, model, cluster.devices - first)
     check_formats(formats, engine)
-    kernels = Kernels(
+    kernels = KernelPrices(
         cluster.accelerator,
         cast_fused=engine.kernels.cast,
         experts_alone=engine.kernels.experts_alone,

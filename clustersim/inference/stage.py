@@ -17,9 +17,9 @@ import numpy as np
 
 from clustersim.arrays import Floats
 from clustersim.inference.formats import KV_BYTES, NARROW_PROMPTS, WEIGHTS
-from clustersim.inference.kernels import Head, Routed
 from clustersim.inference.layer_work import HALF, LayerWork, layer_work
 from clustersim.inference.replica import Replica
+from clustersim.workload.kernels import Head, Routed
 from clustersim.workload.model import Layer
 
 Parts = dict[str, Floats]

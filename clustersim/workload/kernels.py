@@ -89,6 +89,43 @@ class Flash(NamedTuple):
     cudnn: bool = False
 
 
+class Head(NamedTuple):
+    """The attention of one device.
+
+    Attributes
+    ----------
+    heads, kv_heads : of queries, and of keys and values
+    key, value : widths of a head
+    read : numbers of a cached token and head of keys
+    latent : whether queries are multiplied with latent vectors
+    """
+
+    heads: int
+    kv_heads: int
+    key: int
+    value: int
+    read: int
+    latent: bool = False
+
+
+class Routed(NamedTuple):
+    """The routed experts of a layer.
+
+    Attributes
+    ----------
+    experts : of all devices
+    chosen : experts of a token
+    hidden, inner : widths, the second on one device
+    gated : whether the first product of an expert has a gate
+    """
+
+    experts: int
+    chosen: int
+    hidden: int
+    inner: float
+    gated: bool
+
+
 class Collective(NamedTuple):
     """A collective over the group of an axis; `nbytes` is the size of the whole buffer [B]."""
 

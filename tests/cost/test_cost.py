@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from clustersim.cost import closed_form
 from clustersim.cost.closed_form import GroupSpan
 from clustersim.cost.compute import Seconds, chain_seconds, overlapped_seconds
-from clustersim.cost.matrix_products import gemm_efficiency, gemm_seconds, stream_seconds
+from clustersim.cost.kernels.products import gemm_efficiency, gemm_seconds, stream_seconds
 from clustersim.program.collectives.algorithms import ALGORITHMS, scalar_reduction
 from clustersim.scenario.load import load
 from clustersim.topology.accelerator import Products, Tile, build_accelerator

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.cost.compute import chain_seconds, flash_seconds
-from clustersim.cost.matrix_products import gemm_seconds
+from clustersim.cost.compute import chain_seconds
+from clustersim.cost.kernels.attention import flash_seconds
+from clustersim.cost.kernels.products import gemm_seconds
 from clustersim.program.movement.sharding import layer_fetch
 from clustersim.program.tail import copy_seconds
 from clustersim.scenario.load import from_mapping

@@ -11,7 +11,7 @@ from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import find
 from clustersim.catalog.tree import Tree
-from clustersim.cost.matrix_products import gemm_seconds, measured_terms
+from clustersim.cost.kernels.products import gemm_seconds, training_terms
 from clustersim.cost.surfaces.products import PRODUCTS
 from clustersim.cost.surfaces.surface import predict
 from clustersim.errors import CatalogError, ClustersimError
@@ -37,7 +37,7 @@ def alone(m, n, k):
     """Return the time of a product in 16 bits by the surface of measured kernels [s]."""
     sizes = {"batch": 1, "m": m, "n": n, "k": k, "result": 2, "rotated": 0, "repeats": 12}
     shapes = {name: np.array([float(size)]) for name, size in sizes.items()}
-    terms = measured_terms(H100.fits, narrow=False)
+    terms = training_terms(H100.fits, narrow=False)
     seconds = predict(PRODUCTS, H100, shapes, "bf16", {**terms, "launch": 0.0})
     return float(seconds[0])
 
@@ -71,7 +71,7 @@ def test_what_training_sustains_divides_the_time(share, width):
 
 def test_a_stated_best_replaces_that_of_the_kernels():
     """At half of the share of peak a large product takes twice as long."""
-    best = measured_terms(H100.fits, narrow=False)["best"]
+    best = training_terms(H100.fits, narrow=False)["best"]
     half = replace(HOT, products=Products(best=best / 2))
     product = Gemm("x", 8192, 8192, 8192)
 

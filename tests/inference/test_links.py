@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import clustersim
-from clustersim.inference.kernels import Kernels
+from clustersim.cost.kernels.price_list import KernelPrices
 from clustersim.inference.layout import Layout
 from clustersim.inference.links import Links, link_rates
 from clustersim.scenario.entries import entry
@@ -55,7 +55,7 @@ def test_groups_beyond_the_measured_ones_have_no_ring_of_all_of_them(engine):
     """
     cluster = build_cluster(load_cluster("gb200-nvl72", 1), 1, queued=True)
     collectives = entry("engine", engine).record.collectives
-    kernels = Kernels(cluster.accelerator)
+    kernels = KernelPrices(cluster.accelerator)
     [small], [large] = (
         Links(cluster, Layout(tensor=ranks), collectives, kernels).tensor_reduce(np.array([16e6]))
         for ranks in (8, 64)

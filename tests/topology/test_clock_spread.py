@@ -2,7 +2,7 @@
 
 import pytest
 
-from clustersim.cost.matrix_products import gemm_seconds, stream_seconds
+from clustersim.cost.kernels.products import gemm_seconds, stream_seconds
 from clustersim.scenario.entries import entry
 from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.accelerator import build_accelerator

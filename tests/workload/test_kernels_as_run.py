@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.cost.compute import Seconds
-from clustersim.cost.matrix_products import gemm_efficiency, gemm_seconds
+from clustersim.cost.kernels.products import gemm_efficiency, gemm_seconds
 from clustersim.plan.parallelism import even_layers, filled
 from clustersim.scenario.load import load
 from clustersim.simulation.step.build import build_job

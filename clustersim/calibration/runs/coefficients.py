@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.facts import SourcedValue, facts
 from clustersim.catalog.frameworks import FrameworkRecord
-from clustersim.cost.matrix_products import measured_terms
+from clustersim.cost.kernels.products import training_terms
 from clustersim.topology.accelerator import build_accelerator
 
 assumed_spreads: Final[Mapping[str | None, float]] = {
@@ -110,7 +110,7 @@ def with_products(record: AcceleratorRecord) -> AcceleratorRecord:
     """Return a record that states its products, with the fits of measured kernels as facts."""
     if record.gemm.tiles is not None:
         return record
-    terms = measured_terms(build_accelerator(record).fits, narrow=False)
+    terms = training_terms(build_accelerator(record).fits, narrow=False)
     stated: dict[str, SourcedValue[float]] = {
         name: SourcedValue(
             value=terms[name], assumed="fit of measured kernels", confidence="medium"

@@ -116,20 +116,50 @@ def product_seconds(device: Accelerator, shapes: Shapes, variant: str, values: V
         each copy of the weights, else 0; `repeats` are the products in a row, or graphs of them
     """
     form = FORMATS[variant]
-    roof = Roof(
-        device.peak_rate(form.peak),
+    roof = roof_of(device, form, device.peak_rate(form.peak))
+    copies = _copies(device, shapes, form)
+    divided = variant not in assumed_whole
+    return warm_seconds(roof, form, shapes, values, copies, divided=divided)
+
+
+def roof_of(device: Accelerator, form: NumberFormat, peak: float) -> Roof:
+    """Return what limits products of a number format on a device.
+
+    Parameters
+    ----------
+    peak : rate of the products [FLOP/s]
+    """
+    return Roof(
+        peak,
         device.memory_bandwidth,
         device.compute_units,
         form.activation,
         form.weight,
         device.clock,
     )
-    work, cold = cold_seconds(roof, shapes, values, divided=variant not in assumed_whole)
-    copies = _copies(device, shapes, form)
+
+
+def warm_seconds(
+    roof: Roof,
+    form: NumberFormat,
+    shapes: Shapes,
+    values: Values,
+    copies: Array | float = 1.0,
+    *,
+    divided: bool = True,
+) -> Array:
+    """Return the times of products on a device as warm as they make it [s].
+
+    Parameters
+    ----------
+    copies : of the weights that a benchmark rotates
+    divided : whether the library divides k
+    """
+    work, cold = cold_seconds(roof, shapes, values, divided=divided)
     seconds = values["launch"] + cold + values["graph"] * shapes["rotated"] / copies
     if form.quantised:
         converted = shapes["batch"] * shapes["m"] * shapes["k"]
-        seconds = seconds + values["conversion"] * converted / device.memory_bandwidth
+        seconds = seconds + values["conversion"] * converted / roof.bandwidth
     products = shapes["repeats"] * np.where(shapes["rotated"] > 0, copies, 1.0)
     return warmed(seconds, work * products, values["heat"])
 

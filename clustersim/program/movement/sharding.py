@@ -26,7 +26,7 @@ for the factor before.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from clustersim.cost.matrix_products import stream_seconds
+from clustersim.cost.kernels.products import stream_seconds
 from clustersim.program.framework import Sharding
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer

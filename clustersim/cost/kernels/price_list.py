@@ -1,4 +1,4 @@
-"""Kernels of a served model on a device, by the fits of measured kernels.
+"""The price list of a device: times of the kernels that an engine issues.
 
 A kernel without a fit on the device, or on the one that it is like, has the terms of the nearest
 number format that has one, and else the median terms of all measured accelerators; either is named
@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats
+from clustersim.cost.kernels.products import Issue, product_shapes, served_seconds
+from clustersim.cost.kernels.terms import NEAREST, measured_terms
 from clustersim.cost.surfaces.decode import DECODE
 from clustersim.cost.surfaces.exchange import EXCHANGE
 from clustersim.cost.surfaces.formats import FORMATS, OUTPUT
@@ -18,56 +20,16 @@ from clustersim.cost.surfaces.grouped import EXPERTS
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.cost.surfaces.prefill import PREFILL
 from clustersim.cost.surfaces.prefill import TERMS as PREFILL_TERMS
-from clustersim.cost.surfaces.products import PRODUCTS, TERMS
+from clustersim.cost.surfaces.products import TERMS
 from clustersim.cost.surfaces.surface import Surface, predict
 from clustersim.topology.accelerator import Accelerator, kernel_fits
-
-NEAREST: Final[Mapping[str, tuple[str, ...]]] = {
-    "fp16": ("bf16",),
-    "bf16": ("fp16",),
-    "fp8": ("fp8-row", "fp8-block"),
-    "fp8-block": ("fp8-block-alone", "fp8"),
-    "int8": ("fp8",),
-    "int8-weights": ("bf16", "fp16"),
-    "int4-weights": ("int8-weights", "bf16", "fp16"),
-    "nvfp4-weights": ("mxfp4-weights", "int4-weights", "bf16"),
-    "mxfp4-weights": ("nvfp4-weights", "int4-weights", "bf16"),
-    "nvfp4": ("mxfp4",),
-    "mxfp4": ("nvfp4",),
-    "mxfp4-mxfp8": ("fp8", "mxfp4-weights"),
-    "bf16/fp8": ("bf16/bf16",),
-    "fp8/fp8": ("bf16/fp8", "bf16/bf16"),
-}
-"""Number formats whose terms another one has where it is not measured, the nearest first."""
-
+from clustersim.workload.kernels import Head, Routed
 
 _LAUNCH: Final = next(term.prior for term in TERMS if term.name == "launch")
 """Launch of a product of 16 bits on accelerators without a fit [s]."""
 
-assumed_repeats: Final = 12.0
-"""Products of a shape in a row, which heat the device; assumed, as TensorRT-LLM's are measured."""
-
 _PREFILL_LAUNCH: Final = next(term.prior for term in PREFILL_TERMS if term.name == "launch")
 """The same of attention of prompts [s]."""
-
-
-class Head(NamedTuple):
-    """The attention of one device.
-
-    Attributes
-    ----------
-    heads, kv_heads : of queries, and of keys and values
-    key, value : widths of a head
-    read : numbers of a cached token and head of keys
-    latent : whether queries are multiplied with latent vectors
-    """
-
-    heads: int
-    kv_heads: int
-    key: int
-    value: int
-    read: int
-    latent: bool = False
 
 
 class LinkRates(NamedTuple):
@@ -77,26 +39,8 @@ class LinkRates(NamedTuple):
     network: float | None = None
 
 
-class Routed(NamedTuple):
-    """The routed experts of a layer.
-
-    Attributes
-    ----------
-    experts : of all devices
-    chosen : experts of a token
-    hidden, inner : widths, the second on one device
-    gated : whether the first product of an expert has a gate
-    """
-
-    experts: int
-    chosen: int
-    hidden: int
-    inner: float
-    gated: bool
-
-
-class Kernels:
-    """The kernels of a device.
+class KernelPrices:
+    """Times of the kernels of a device.
 
     Parameters
     ----------
@@ -129,18 +73,19 @@ class Kernels:
         ----------
         kernel : number format of `cost.surfaces.formats`
         """
-        shapes = _columns(
-            m, batch=batch, m=m, n=n, k=k, result=OUTPUT, rotated=0.0, repeats=assumed_repeats
-        )
+        sizes = (np.asarray(size, dtype=float) for size in (batch, m, n, k))
         form = FORMATS[kernel]
         terms = self._found("gemm", kernel)
-        if form.quantised and self._cast_fused:
-            wide = self._found("gemm", "bf16").get("launch", _LAUNCH)
-            terms = {**terms, "launch": min(wide, terms.get("launch", wide)), "conversion": 0.0}
-        seconds = predict(PRODUCTS, self.device, shapes, kernel, terms)
+        issue = self._issue(terms) if form.quantised and self._cast_fused else Issue()
+        seconds = served_seconds(self.device, kernel, product_shapes(*sizes), terms, issue)
         moved = batch * (form.weight * n * k + form.activation * m * k + OUTPUT * m * n)
         work = 2 * batch * m * n * k / self.device.peak_rate(form.peak)
         return seconds, moved / self.device.memory_bandwidth >= work
+
+    def _issue(self, terms: Mapping[str, float]) -> Issue:
+        """Return that the kernel ahead of a product has converted its input."""
+        wide = self._found("gemm", "bf16").get("launch", _LAUNCH)
+        return Issue(launch=min(wide, terms.get("launch", wide)), converted=True)
 
     def decode(self, kernel: str, head: Head, batch: Floats, keys: Floats, packed: int) -> Floats:
         """Return the times of attention of one query of each sequence over `keys` tokens [s].
@@ -248,14 +193,13 @@ class Kernels:
 
     def _found(self, kind: str, variant: str) -> Mapping[str, float]:
         """Return the measured terms of a kernel, of itself or of its nearest format."""
-        for name in (variant, *NEAREST.get(variant, ())):
-            for fits in self._fits:
-                if (kind, name) in fits.found:
-                    if name != variant or fits.name != self.device.name:
-                        self.substitutes[f"{kind} {variant}"] = f"{name} of {fits.name}"
-                    return fits.found[kind, name]
-        self.substitutes[f"{kind} {variant}"] = "median of measured accelerators"
-        return {}
+        found = measured_terms(self._fits, (kind,), (variant, *NEAREST.get(variant, ())))
+        if found is None:
+            self.substitutes[f"{kind} {variant}"] = "median of measured accelerators"
+            return {}
+        if (found.variant, found.accelerator) != (variant, self.device.name):
+            self.substitutes[f"{kind} {variant}"] = f"{found.variant} of {found.accelerator}"
+        return found.terms
 
 
 def _prefill_kind(head: Head) -> str:

@@ -1,0 +1,194 @@
+r"""Time of matrix products, by measured kernels or by tiles.
+
+A device with fits of measured kernels has their surface (`cost.surfaces.products`).  What differs
+between a product alone, in training and in an engine is an `Issue`:
+
+               alone               training                        engine
+    heat       of its repeats      of a device that is never cold  of assumed repeats
+    launch     as measured         between queued kernels          as measured
+    operands   converted by it     converted by other kernels      by it, or by the kernel ahead
+
+Devices without measured products run at
+
+    peak * best * e_tile * e_wave * k / (k + k_half)
+
+where the idle part of the last wave of output tiles, and the part of a tile outside the matrix, are
+wasted work, or at the rate of memory if that is lower.
+"""
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from clustersim.cost.kernels.terms import measured_terms
+from clustersim.cost.surfaces.formats import FORMATS, OUTPUT, NumberFormat
+from clustersim.cost.surfaces.products import (
+    PRODUCTS,
+    TERMS,
+    Roof,
+    assumed_whole,
+    product_terms,
+    roof_of,
+    warm_seconds,
+)
+from clustersim.cost.surfaces.surface import Array, Shapes, Values
+from clustersim.topology.accelerator import (
+    MEASURED_PRODUCTS,
+    Accelerator,
+    KernelFits,
+    Products,
+    Tile,
+)
+from clustersim.workload.kernels import Gemm
+
+assumed_repeats: Final = 12.0
+"""Products of a shape in a row, which heat the device; assumed, as TensorRT-LLM's are measured."""
+
+
+class Issue(NamedTuple):
+    """What differs between a product alone in a benchmark and the same product in a step.
+
+    Attributes
+    ----------
+    launch : time of its start, beyond its work [s]; None as it was measured
+    sustained : its rate over that on a cool device; None where its repeats alone heat the device
+    converted : whether other kernels have converted its operands
+    """
+
+    launch: float | None = None
+    sustained: float | None = None
+    converted: bool = False
+
+    def seconds(
+        self, roof: Roof, form: NumberFormat, shapes: Shapes, values: Values, *, divided: bool
+    ) -> Array:
+        """Return the times of products in a step [s], by the terms of a benchmark."""
+        values = {**values, **({"conversion": 0.0} if self.converted else {})}
+        launch = values["launch"] if self.launch is None else self.launch
+        if self.sustained is None:
+            return warm_seconds(roof, form, shapes, {**values, "launch": launch}, divided=divided)
+        cool = {**values, "launch": 0.0, "heat": 0.0}
+        return warm_seconds(roof, form, shapes, cool, divided=divided) / self.sustained + launch
+
+
+def product_shapes(batch: Array, m: Array, n: Array, k: Array) -> Shapes:
+    """Return the columns of products (m, k) and (k, n) in a step."""
+    conditions = (OUTPUT, 0.0, assumed_repeats)
+    columns = np.broadcast_arrays(batch, m, n, k, *conditions)
+    return dict(zip(PRODUCTS.columns, columns, strict=True))
+
+
+# --- in an engine -------------------------------------------------------------------------------
+
+
+def served_seconds(
+    device: Accelerator, variant: str, shapes: Shapes, terms: Values, issue: Issue
+) -> Array:
+    """Return the times of products in a number format of `cost.surfaces.formats` [s]."""
+    form = FORMATS[variant]
+    values = {term.name: terms.get(term.name, term.prior) for term in product_terms(variant)}
+    roof = roof_of(device, form, device.peak_rate(form.peak))
+    return issue.seconds(roof, form, shapes, values, divided=variant not in assumed_whole)
+
+
+# --- in training --------------------------------------------------------------------------------
+
+
+def gemm_seconds(gemm: Gemm, device: Accelerator) -> float:
+    """Return the time of a matrix product in training on the device [s]."""
+    if not device.tiles:
+        return _trained_seconds(gemm, device) + device.launch_overhead
+    rate = gemm.share * _peak(gemm, device) * gemm_efficiency(gemm, device)
+    return max(gemm.flops / rate, stream_seconds(gemm.nbytes, device)) + device.launch_overhead
+
+
+def stream_seconds(nbytes: float, device: Accelerator) -> float:
+    """Return the time to move `nbytes` through device memory [s]."""
+    return nbytes / (device.memory_bandwidth * device.memory_achieved)
+
+
+def _peak(gemm: Gemm, device: Accelerator) -> float:
+    """Return the peak of a product: that of ragged rows where it has them [FLOP/s]."""
+    peak = device.peak_rate(gemm.peak)
+    return min(peak, device.gemm_ragged) if gemm.ragged and device.gemm_ragged else peak
+
+
+def _trained_seconds(gemm: Gemm, device: Accelerator) -> float:
+    """Return the time of a product without its launch, by the fits of measured kernels [s].
+
+    Formats without a fit have that of 16 bits at their own peak.
+    """
+    narrow = gemm.width == 1
+    stated = device.narrow_products if narrow else device.products
+    peak = _peak(gemm, device)
+    form = NumberFormat(gemm.peak, gemm.width, gemm.width)
+    roof = roof_of(device, form, gemm.share * peak)
+    slower = peak / device.peak_rate(gemm.peak)
+    shape = gemm.batch, gemm.m, gemm.n, gemm.k
+    return _sustained_seconds(device.fits, stated, roof, form, slower, shape)
+
+
+@lru_cache(maxsize=100_000)
+def _sustained_seconds(
+    fits: tuple[KernelFits, ...],
+    stated: Products,
+    roof: Roof,
+    form: NumberFormat,
+    slower: float,
+    shape: tuple[int, int, int, int],
+) -> float:
+    """Return the time of a product in training [s]: the device is hot, and has no time to cool."""
+    terms = training_terms(fits, narrow=form.activation == 1)
+    best = terms["best"] if stated.best is None else stated.best
+    half = terms["inner_half"] if stated.inner_half is None else stated.inner_half
+    values = {**terms, "best": best, "inner_half": half * slower}
+    sustained = 1 / (1 + terms["heat"]) if stated.sustained is None else stated.sustained
+    issue = Issue(0.0, sustained, converted=True)
+    shapes = product_shapes(*(np.array([float(size)]) for size in shape))
+    return float(issue.seconds(roof, form, shapes, values, divided=True)[0])
+
+
+@lru_cache(maxsize=256)
+def training_terms(fits: tuple[KernelFits, ...], *, narrow: bool) -> Mapping[str, float]:
+    """Return the terms of products of 8-bit or of wider numbers in training.
+
+    Formats are looked up in each fit before the next one's.
+    """
+    formats = ("fp8", "bf16", "fp16") if narrow else ("bf16", "fp16")
+    found = measured_terms(fits, MEASURED_PRODUCTS, formats)
+    return {term.name: term.prior for term in TERMS} | ({} if found is None else {**found.terms})
+
+
+# --- tiles --------------------------------------------------------------------------------------
+
+
+def gemm_efficiency(gemm: Gemm, device: Accelerator) -> float:
+    r"""Return the share of peak that a product of this shape reaches, if not limited by memory.
+
+    .. math:: e_{best} \max_{tile} e_{tile} \frac{m n / r c}{\lceil waves \rceil U}
+              \frac{k}{k + k_{1/2}}
+
+    with r, c the tile's rows and columns, U = `compute_units` and waves = tiles / U. The library
+    picks the best tile. Products of 8-bit numbers may have a rate and a depth of their own. Filling
+    the pipeline takes as long at a lower peak, so that k_1/2 shrinks with it.
+    """
+    wide, narrow = device.products, device.narrow_products
+    stated = narrow if gemm.width == 1 else wide
+    best = wide.best if stated.best is None else stated.best
+    half = wide.inner_half if stated.inner_half is None else stated.inner_half
+    assert best is not None  # the record requires both with tiles
+    assert half is not None
+    shape = max(_tile_share(gemm, tile, device.compute_units) for tile in device.tiles)
+    slower = _peak(gemm, device) / device.peak_rate(gemm.peak)
+    return best * shape * gemm.k / (gemm.k + half * slower)
+
+
+def _tile_share(gemm: Gemm, tile: Tile, units: int) -> float:
+    """Return useful work over work done, with the waste of edge tiles and the last wave."""
+    tiles = gemm.batch * math.ceil(gemm.m / tile.rows) * math.ceil(gemm.n / tile.columns)
+    waves = math.ceil(tiles / units)
+    useful = gemm.batch * gemm.m * gemm.n / (tile.rows * tile.columns)
+    return tile.efficiency * useful / (waves * units)
