@@ -1,38 +1,13 @@
 """`clustersim schema KIND`: the JSON Schema of files, for editors, and of answers."""
 
 import json
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import typer
 
-from clustersim import answers
-from clustersim.calibration.kernels.fits import KernelFits
-from clustersim.calibration.kernels.grades import KernelGrades
-from clustersim.calibration.runs.answer import Calibration
 from clustersim.catalog.tree import nearest
 from clustersim.cli.output import echo
-from clustersim.engine.network.flows import FinishTimes
 from clustersim.errors import ScenarioError
-from clustersim.importers.registry import ImportAnswer
-from clustersim.reports.listing.answer import ListedEntry
-from clustersim.reports.show.answer import EntryAnswer
-from clustersim.scenario.entries import RECORDS, file_schema
-from clustersim.scenario.schema import json_schema
-from clustersim.scenario.serving import serving_json_schema
-from clustersim.simulation.service.answer import ServeAnswer
-from clustersim.simulation.step.answer import RunAnswer
-from clustersim.simulation.training_run.answer import TrainAnswer
-from clustersim.studies.collective.answer import Timing
-from clustersim.studies.compare import CompareAnswer
-from clustersim.studies.scale import ScalingAnswer
-from clustersim.studies.search import SearchAnswer
-from clustersim.studies.size import SizeAnswer
-from clustersim.studies.study.answer import StoredRuns, StoredStudies
-from clustersim.studies.sweep import SweepAnswer
-from clustersim.studies.whatif import WhatIfAnswer
-from clustersim.validation.answer import Validation
 
 
 def schema(
@@ -45,7 +20,7 @@ def schema(
     ],
 ) -> None:
     """Print a JSON Schema: of files, for editors, or of what a verb prints."""
-    from clustersim.cli.schema import SCHEMAS
+    from clustersim.cli.schemas import SCHEMAS
 
     if kind not in SCHEMAS:
         known = ", ".join(SCHEMAS)
@@ -53,33 +28,3 @@ def schema(
             f"{kind}: no schema of that name{nearest(kind, SCHEMAS)} (known: {known})"
         )
     echo(json.dumps(SCHEMAS[kind](), indent=2))
-
-
-ANSWERS: Final[Mapping[str, Any]] = {
-    "run": RunAnswer | ServeAnswer,
-    "serve": ServeAnswer,
-    "scale": ScalingAnswer,
-    "compare": CompareAnswer,
-    "whatif": WhatIfAnswer,
-    "sweep": SweepAnswer,
-    "search": SearchAnswer,
-    "size": SizeAnswer,
-    "train": TrainAnswer,
-    "study": StoredStudies | StoredRuns,
-    "validate": Validation,
-    "calibrate": Calibration | KernelFits | KernelGrades,
-    "collective": list[Timing],
-    "flows": dict[str, FinishTimes],
-    "show": EntryAnswer,
-    "list": dict[str, list[ListedEntry]],
-    "import": ImportAnswer,
-}
-"""What each verb prints with `--json`."""
-
-SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
-    "scenario": json_schema,
-    "serving": serving_json_schema,
-    **{kind: partial(file_schema, kind) for kind in RECORDS},
-    **{verb: partial(answers.schema, answer) for verb, answer in ANSWERS.items()},
-}
-"""Kinds of files, and verbs whose `--json` has a schema."""

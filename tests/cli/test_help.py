@@ -10,7 +10,7 @@ import pytest
 
 from clustersim import __version__
 from clustersim.cli import VERBS, main
-from clustersim.cli.schema import SCHEMAS
+from clustersim.cli.schemas import SCHEMAS
 
 SLOW = {"matplotlib", "networkx", "numpy", "pandas", "pyarrow", "rich", "simpy"}
 """Libraries that take long to import; typer itself imports pydantic for the options of a verb."""

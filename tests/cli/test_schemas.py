@@ -4,9 +4,9 @@ import json
 from functools import cache
 
 import pytest
-from clustersim.cli.schemas import ANSWERS, SCHEMAS
 
 from clustersim.catalog.finding import entry_names
+from clustersim.cli.schemas import ANSWERS, SCHEMAS
 from clustersim.scenario.load import LoadedService, load_any
 from commands import ending
 

@@ -50,7 +50,7 @@ def test_bytes_that_move_are_their_closed_form(framework, times):
     stacked = job.layers.stacked(0, 0)[0]
     weights = layer_parameters(job.model, stacked.layer).all
     fetched = [c for kind in (FORWARD, BACKWARD) for c in layer_fetch(job, stacked, kind)]
-    pushed = layer_push(job, stacked.layer, BACKWARD)
+    pushed = layer_push(job, stacked, BACKWARD)
     width = job.framework.sharding.reduce
 
     assert sum(c.nbytes for c in fetched) == pytest.approx(2 * times * weights)
@@ -64,7 +64,7 @@ def test_a_weight_for_itself_is_a_collective_for_itself():
 
     assert len(layer_fetch(job, stacked, FORWARD)) == 4
     assert len(layer_fetch(job, stacked, BACKWARD)) == 8
-    assert len(layer_push(job, stacked.layer, BACKWARD)) == 12
+    assert len(layer_push(job, stacked, BACKWARD)) == 12
 
 
 @MODEST
@@ -146,7 +146,7 @@ def test_states_are_shared_out_over_all_ranks(framework):
     job = build_job(scenario(framework))
     recipe = job.framework.state[job.precision]
     each = [recipe.weights, recipe.gradients, recipe.optimiser, recipe.master]
-    states = sum(fact.value for fact in each if fact is not None)
+    states = sum(fact for fact in each if fact is not None)
     layer = layer_parameters(job.model, job.model.layer(0)).all
     ends = 2 * job.model.vocab * job.model.hidden
     held = steady_parts(job, 0)
@@ -250,7 +250,7 @@ def test_a_hybrid_reduces_inside_its_shards_and_sums_over_the_copies():
     """On two nodes of eight: scattered over the eight of a node, then a share summed over two."""
     job = build_job(scenario("torchtitan", shard=8))
     stacked = job.layers.stacked(0, 0)[0]
-    pushed = layer_push(job, stacked.layer, BACKWARD)
+    pushed = layer_push(job, stacked, BACKWARD)
     scattered = sum(c.nbytes for c in pushed if c.operation == "reduce-scatter")
     summed = sum(c.nbytes for c in pushed if c.axis == "copies")
 
