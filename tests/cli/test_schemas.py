@@ -110,6 +110,17 @@ def test_the_answer_of_a_study_is_described(capsys, store, kind, verb):
     check(capsys, verb, *arguments, "--jobs=1", f"--store={store}")
 
 
+@pytest.mark.parametrize("kind", ["step", "service"])
+def test_the_answer_of_a_search_is_described(capsys, store, kind):
+    """Of layouts of training and of services, with limits that some of them miss."""
+    name, *settings = SCENARIOS[kind].split()
+    fixed = {"step": ["plan.tensor=8", "batch.micro=1", "recompute=none"], "service": []}[kind]
+    limit = {"step": "memory=50GiB", "service": "tpot=9ms"}[kind]
+    set_all = [f"--set={setting}" for setting in (*settings, *fixed)]
+
+    check(capsys, "search", name, *set_all, f"--limit={limit}", "--jobs=1", f"--store={store}")
+
+
 @pytest.mark.parametrize("verb", ANSWERS)
 def test_every_key_of_a_schema_has_a_meaning(verb):
     """No key of an answer is without a description, at any level."""

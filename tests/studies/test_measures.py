@@ -13,6 +13,8 @@ from clustersim.scenario.load import load_any
 from clustersim.simulation.measures import BRIEF, HEADLINES, check_measure, measures_of
 from clustersim.studies.compare import text as compare_text
 from clustersim.studies.compare.files import files_of as files_of_compare
+from clustersim.studies.search.service.request import UNBOUNDED, service_request
+from clustersim.studies.search.step.request import BOUNDED, step_request
 from clustersim.studies.sweep import text as sweep_text
 from clustersim.studies.sweep.files import files_of as files_of_sweep
 from clustersim.studies.sweep.ranking import rank
@@ -108,6 +110,25 @@ def test_any_measure_ranks_combinations_and_limits_them(kind, name):
         assert sweep_text.rows(result)
         assert measure.heading in sweep_text.layout_tables(result)[0][1][0] or result is against
         assert files_of_sweep(result).figures.keys() == {"sweep", "pareto"}
+
+
+@EVERY
+def test_any_measure_is_searched_or_has_no_bound_and_limits_a_search(kind, name):
+    """`search --objective` and `--limit`: one without a bound is one line that names sweep."""
+    measure = measures_of(ANSWERS[kind][0].kinds)[name]
+    request = service_request if kind == "service" else step_request
+    value = f"{ANSWERS[kind][0].measures()[name]!r}{UNITS[measure.dimension]}"
+    bounded = name not in UNBOUNDED if kind == "service" else name in BOUNDED
+    usual = "tokens_per_s"
+
+    assert request(SCENARIOS[kind], None, usual, (), [f"{name}={value}"], (), None).limits == {
+        name: pytest.approx(ANSWERS[kind][0].measures()[name])
+    }
+    if bounded:
+        assert request(SCENARIOS[kind], None, name, (), (), (), None).measure == measure
+        return
+    with pytest.raises(ScenarioError, match=rf"^--objective {name}: has no bound [^\n]+sweep\)$"):
+        request(SCENARIOS[kind], None, name, (), (), (), None)
 
 
 @pytest.mark.parametrize("kind", KINDS)
