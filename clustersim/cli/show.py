@@ -59,7 +59,7 @@ def show(
 ) -> None:
     """Show a catalogue entry: facts with sources, derived quantities, pictures of machines."""
     from clustersim.reports.show.answer import page
-    from clustersim.reports.show.lookup import find_entry, find_schedule
+    from clustersim.reports.show.text import find_entry, find_schedule
 
     entry = find_entry(name)
     shape = {"--stages": stages, "--microbatches": microbatches, "--chunks": chunks}

@@ -7,10 +7,9 @@ import pytest
 
 from clustersim.catalog.engines import EngineRecord
 from clustersim.inference.batch import Batch, Prompt
-from clustersim.inference.experts import ExpertLoads
 from clustersim.inference.formats import WEIGHTS, Formats
 from clustersim.inference.layout import Layout
-from clustersim.inference.replica import build_replica
+from clustersim.inference.replica import ExpertLoads, build_replica
 from clustersim.inference.step_costs import NO_DRAFTING, Drafting, StepCosts
 from clustersim.scenario.entries import entry
 from clustersim.topology.accelerator import KernelFits

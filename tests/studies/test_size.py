@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 from clustersim import ScenarioError, search, simulate, size
 from clustersim.cli import app
-from clustersim.studies.size.charts import loss_by_size
-from clustersim.studies.size.files import files_of
+from clustersim.studies.size.files import files_of, loss_by_size
 from clustersim.studies.size.layouts import Machine, batch_of, fastest_layout
 from clustersim.studies.size.text import finding, rows
 from clustersim.workload.scaling_laws import LAWS

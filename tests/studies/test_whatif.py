@@ -24,8 +24,7 @@ from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.whatif import WhatIfAnswer, text
 from clustersim.studies.whatif.answer import rank_changes
 from clustersim.studies.whatif.arguments import change_groups, variants_of
-from clustersim.studies.whatif.charts import change_label, savings_chart
-from clustersim.studies.whatif.files import page
+from clustersim.studies.whatif.files import change_label, page, savings_chart
 from commands import ending, printed, rejected
 
 SMALL = Variant("frontier-22b", ("batch.global=16",))

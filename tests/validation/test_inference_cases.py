@@ -8,8 +8,8 @@ from clustersim.catalog.finding import shipped
 from clustersim.validation.answer import validation_of
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.rows import parse_entries, read_entries
-from clustersim.validation.inference.baseline import baseline_predictions
 from clustersim.validation.inference.cases import inference_case
+from clustersim.validation.inference.grading import baseline_predictions
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.text import KINDS
 from tools.explanation.quantities import PARTS

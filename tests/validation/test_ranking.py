@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from clustersim.answers import to_json
 from clustersim.validation.answer import validation_of
-from clustersim.validation.baseline import RatedRun, best_constant, errors_of
 from clustersim.validation.case_runs import run_cases
 from clustersim.validation.cases.rows import parse_entries, read_entries
 from clustersim.validation.grading import Grade
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.ranking import job_runs, pooled_tau, tau_of
-from clustersim.validation.summary import summarise
+from clustersim.validation.summary import RatedRun, best_constant, errors_of, summarise
 from clustersim.validation.text import GROUPS, LAYOUTS
 from measured_runs import SMALL
 

@@ -14,14 +14,15 @@ from dataclasses import replace
 from math import ceil
 from typing import Any, Final, NamedTuple
 
+from clustersim.cost.surfaces.formats import FORMATS
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.formats import WEIGHTS
 from clustersim.inference.static_batch import static_times
 from clustersim.simulation.service.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row
 from clustersim.validation.grading import Grade, graded
-from clustersim.validation.inference.baseline import baseline_predictions
 from clustersim.validation.inference.cases import (
     STATIC,
     TRACE,
@@ -36,6 +37,7 @@ from clustersim.validation.inference.token_times import (
     step_time,
 )
 from clustersim.validation.outcome import Outcome
+from clustersim.workload.parameters import model_parameters
 
 TIMES: Final = frozenset({"latency_s", "ttft_ms", "tpot_ms"})
 """Metrics of which more is slower."""
@@ -241,3 +243,49 @@ MODES: Final[Mapping[str, Callable[[InferenceCase], Predicted]]] = {
     "disagg_prefill": _prefilling,
 }
 """Predictions by the word that a case has for its load."""
+
+
+COMPUTE: Final = 0.78
+"""Share of peak of large products, between 0.57 and 0.84 on six accelerators."""
+
+MEMORY: Final = 0.82
+"""Share of bandwidth at which products of up to 16 tokens read their weights, 0.75 to 0.83."""
+
+
+PRODUCT: Final = 4e-6
+ATTENTION: Final = 9e-6
+REDUCE: Final = 5e-6
+"""Shortest times of these kernels on accelerators from A100 to B200 [s]."""
+
+
+def baseline_predictions(case: InferenceCase) -> dict[str, float]:
+    """Return the baseline of each metric that it predicts, in its unit; none with experts.
+
+    Nothing is predicted for loads of several pools, and for those without a number of users.
+    """
+    replica, users = case.costs.replica, case.users
+    mode = case.row.serving.mode
+    if replica.model.experts is not None or users is None or mode not in (USERS, STATIC):
+        return {}
+    device, formats = replica.kernels.device, replica.formats
+    devices = replica.layout.tensor * replica.layout.attention_data
+    peak = device.peak_rate(FORMATS[formats.kernel("mlp", device)].peak) * devices * COMPUTE
+    bandwidth = device.memory_bandwidth * devices * MEMORY
+    count = model_parameters(replica.model)
+    cached = case.costs.memory.token * users * (case.prompt + case.output / 2)
+    moved = (WEIGHTS[formats.weights] * count + cached) / bandwidth
+    decoding = max(2 * count * users / peak, moved)
+    reduces = 2 * REDUCE if replica.layout.tensor > 1 else 0.0
+    shortest = replica.model.layers * (4 * PRODUCT + ATTENTION + reduces)
+    prompts = users * 2 * count * case.prompt / peak
+    if mode == USERS:
+        return {"tpot_ms": 1e3 * (shortest + decoding + prompts / case.output)}
+    first = shortest + prompts
+    latency = first + (case.output - 1) * (shortest + decoding)
+    produced = users * case.output / latency
+    return {
+        "latency_s": latency,
+        "ttft_ms": 1e3 * first,
+        "output_tok_s": produced,
+        "output_tok_s_per_gpu": produced / replica.layout.devices,
+    }
