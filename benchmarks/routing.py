@@ -36,10 +36,8 @@ def fugaku() -> Cluster:
     base = load("megatron21-t1-39b").scenario.cluster
     node = base.node.model_copy(
         update={
-            "devices": base.node.devices.model_copy(update={"value": 1}),
-            "nics": base.node.nics.model_copy(
-                update={"devices": base.node.nics.devices.model_copy(update={"value": [0]})}
-            ),
+            "devices": 1,
+            "nics": base.node.nics.model_copy(update={"devices": [0]}),
         }
     )
     return build_cluster(base.model_copy(update={"node": node, "fabric": fabric}), NODES)

@@ -6,7 +6,7 @@ import typer
 
 from clustersim.cli.options import print_json
 from clustersim.cli.output import echo
-from clustersim.reports.listing.answer import PLURALS
+from clustersim.reports.listing.kinds import PLURALS
 from clustersim.units import counted
 
 if TYPE_CHECKING:

@@ -114,9 +114,8 @@ _OF_STEP: Final = ("step", "token")
 _OF_WORK: Final = ("token", "step")
 
 
-def _table() -> Iterable[Measure]:
-    """Yield all measures, in the order of columns."""
-    step: Kind = "step"
+def _of_a_step() -> Iterable[Measure]:
+    """Yield the measures of a training step, in the order of columns."""
     rate, tflops = _with("tokens/s"), _with("TFLOP/s")
     for name, label, heading, unit, better, accounts, text, dimension in (
         ("step_time_s", "step time", "step", "s", _LESS, _OF_STEP, format_seconds, "seconds"),
@@ -155,8 +154,11 @@ def _table() -> Iterable[Measure]:
         ("tokens_per_dollar", "tokens per dollar", "tokens/USD", "tokens/USD", _MORE, _OF_WORK,
          _with("tokens/USD"), ""),
     ):  # fmt: skip
-        yield Measure(name, step, label, heading, unit, better, accounts, text, dimension)
-    run: Kind = "training run"
+        yield Measure(name, "step", label, heading, unit, better, accounts, text, dimension)
+
+
+def _of_a_run() -> Iterable[Measure]:
+    """Yield the measures of a whole training run."""
     for name, label, heading, unit, better, text in (
         ("days", "duration", "days", "days", _LESS, _with("days")),
         ("goodput", "goodput", "goodput", "fraction of time", _MORE, _share),
@@ -175,9 +177,13 @@ def _table() -> Iterable[Measure]:
         ("checkpoint_every_s", "checkpoint interval", "interval", "s", None, format_seconds),
     ):  # fmt: skip
         dimension = {"s": "seconds", "B": "bytes"}.get(unit, "")
-        yield Measure(name, run, label, heading, unit, better, ("run", "token"), text, dimension)
-    service: Kind = "service"
-    later = ("token", "first token")
+        accounts = ("run", "token")
+        yield Measure(name, "training run", label, heading, unit, better, accounts, text, dimension)
+
+
+def _of_a_service() -> Iterable[Measure]:
+    """Yield the measures of a service; times are means."""
+    rate, later = _with("tokens/s"), ("token", "first token")
     for name, label, heading, unit, better, text in (
         ("tokens_per_s_per_device", "throughput per device", "per device", "tokens/s", _MORE, rate),
         ("tokens_per_s", "throughput", "tokens/s", "tokens/s", _MORE, rate),
@@ -198,10 +204,10 @@ def _table() -> Iterable[Measure]:
     ):  # fmt: skip
         accounts = ("first token", "token") if name == "ttft" else later
         dimension = "seconds" if unit == "s" else ""
-        yield Measure(name, service, label, heading, unit, better, accounts, text, dimension)
+        yield Measure(name, "service", label, heading, unit, better, accounts, text, dimension)
 
 
-ALL: Final = tuple(_table())
+ALL: Final = (*_of_a_step(), *_of_a_run(), *_of_a_service())
 """All measures of all kinds."""
 
 HEADLINES: Final[Mapping[Kind, tuple[str, ...]]] = {

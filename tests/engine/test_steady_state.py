@@ -111,7 +111,7 @@ def test_derived_periods_of_contended_transfers_are_those_of_the_event_replay(ca
         assert_same(direct, direct_replay(program, exact=True))
         events = run_to_end(EventReplay(program, direct.grid))
         for one, other in zip(direct.ranks, events.ranks, strict=True):
-            for a, b in zip(one.columns(), other.columns(), strict=True):
+            for a, b in zip(one.columns().values(), other.columns().values(), strict=True):
                 assert np.allclose(a, b, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 

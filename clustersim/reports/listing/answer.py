@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from clustersim.catalog.finding import entry_names, find
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.program.schedules import SCHEDULES
+from clustersim.reports.listing.kinds import PLURALS
 from clustersim.scenario.entries import title_of
 
 
@@ -113,20 +114,3 @@ def _devices(node: Mapping[str, Any]) -> int:
 def _number(value: Any) -> float:
     """Return the number of a fact, or a plain one."""
     return float(value["value"] if isinstance(value, dict) else value)
-
-
-PLURALS: Final = {
-    "clusters": "cluster",
-    "nodes": "node",
-    "accelerators": "accelerator",
-    "libraries": "library",
-    "models": "model",
-    "frameworks": "framework",
-    "engines": "engine",
-    "reliabilities": "reliability",
-    "sites": "site",
-    "prices": "prices",
-    "scenarios": "scenario",
-    "schedules": "schedule",
-}
-"""Kinds in the plural, with the singular of each."""

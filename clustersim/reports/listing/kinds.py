@@ -1,0 +1,19 @@
+"""Kinds of entries that are listed and shown, in the singular and the plural."""
+
+from typing import Final
+
+PLURALS: Final = {
+    "clusters": "cluster",
+    "nodes": "node",
+    "accelerators": "accelerator",
+    "libraries": "library",
+    "models": "model",
+    "frameworks": "framework",
+    "engines": "engine",
+    "reliabilities": "reliability",
+    "sites": "site",
+    "prices": "prices",
+    "scenarios": "scenario",
+    "schedules": "schedule",
+}
+"""Kinds in the plural, with the singular of each."""
