@@ -92,28 +92,6 @@ def cells(measures: Iterable[Measure], numbers: Mapping[str, float]) -> list[str
     return [m.cell(numbers[m.name]) if m.name in numbers else "-" for m in measures]
 
 
-def format_ratio(ratio: float) -> str:
-    """Return a ratio to two decimals, or to three where it is near 1.
-
-    >>> format_ratio(2.0), format_ratio(1.05)
-    ('2.00', '1.050')
-    """
-    return f"{ratio:.3f}" if 0.9 < ratio < 1.1 else f"{ratio:,.2f}"
-
-
-def format_speed(subject: str, ratio: float) -> str:
-    """Return a sentence about something that has `ratio` times the rate.
-
-    >>> format_speed("A step", 1.32), format_speed("A step", 0.5), format_speed("A step", 1.0)
-    ('A step is 1.32 times as fast', 'A step takes 2.00 times as long', 'A step is as fast')
-    """
-    if abs(ratio - 1) < SAME:
-        return f"{subject} is as fast"
-    if ratio > 1:
-        return f"{subject} is {format_ratio(ratio)} times as fast"
-    return f"{subject} takes {format_ratio(1 / ratio)} times as long"
-
-
 # --- parts of accounts ----------------------------------------------------------------------------
 
 _PARTS: Final[Mapping[str, str]] = {

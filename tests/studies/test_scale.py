@@ -339,6 +339,7 @@ def test_bad_input_leaves_the_store_as_it_is(tmp_path, capsys, arguments, compla
         (["--axis", "data"], "--axis data: unknown axis (allowed: replicas, tensor, pipeline)"),
         (["--weak", "12"], "replicas 1 on 8 devices would be 1.5 (nearest: 8 or 16 devices)"),
         (["--strong", "8", "--against", "4"], "reference point of 4 devices is not on the curve"),
+        (["frontier-22b"], "frontier-22b is training: only scenarios of one kind share a study"),
     ],
 )
 def test_bad_input_of_a_service_is_one_line(capsys, words, complaint):

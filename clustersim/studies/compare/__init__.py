@@ -8,7 +8,7 @@ from clustersim.studies.compare.answer import (
     compare,
     compare_two,
 )
-from clustersim.studies.compare.compared import kinds_of, required, usual_measure
+from clustersim.studies.compare.compared import check_one_kind, kinds_of, required, usual_measure
 from clustersim.studies.compare.inputs import Input, changed_inputs
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Difference",
     "Input",
     "changed_inputs",
+    "check_one_kind",
     "compare",
     "compare_two",
     "kinds_of",

@@ -67,7 +67,7 @@ def read_compared(scenarios: Sequence[str], settings: Settings) -> Compared:
     texts = [scenarios] if isinstance(scenarios, str) else scenarios
     variants = [variant_of(text, shared) for text in texts]
     loaded = [variant.load_any() for variant in variants]
-    _check_kinds(loaded)
+    check_one_kind(loaded)
     for scenario in loaded:
         check(scenario)
     if len(variants) < 2:
@@ -82,14 +82,20 @@ def read_compared(scenarios: Sequence[str], settings: Settings) -> Compared:
     return Compared(tuple(names), tuple(variants), tuple(loaded))
 
 
-def _check_kinds(loaded: Sequence[Loaded | LoadedService]) -> None:
-    """Check that no service is compared with training."""
+def check_one_kind(loaded: Sequence[Loaded | LoadedService]) -> None:
+    """Check that no service is in a study of training.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, with a scenario of each kind.
+    """
     services = [one.name for one in loaded if isinstance(one, LoadedService)]
     others = [one.name for one in loaded if not isinstance(one, LoadedService)]
     if services and others:
         raise ScenarioError(
             f"{services[0]} is a service and {others[0]} is training: only scenarios of one kind"
-            " can be compared"
+            " share a study"
         )
 
 

@@ -15,6 +15,7 @@ from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import Loaded, LoadedService, load_any
 from clustersim.scenario.ranges import counts_of
 from clustersim.scenario.scaling import Axis, CurveFile, PublishedPoint, Scaling
+from clustersim.studies.compare import check_one_kind
 from clustersim.studies.scale.points import Kind, PlannedPoint, ScaledScenario, point_of_file
 
 KINDS: Final[tuple[Kind, ...]] = ("weak", "strong")
@@ -103,6 +104,7 @@ def curves_of(scenarios: Sequence[str], request: ScalingRequest) -> list[CurveRe
     if repeated:
         raise ScenarioError(f"{repeated[0]}: is listed twice (each scenario once)")
     plain = [(name, load_any(name, request.settings)) for name in scenarios]
+    check_one_kind([loaded for _, loaded in plain])
     for _, loaded in plain:
         allowed = [*AXES_OF_SERVICE] if isinstance(loaded, LoadedService) else AXES
         if request.axis is not None and request.axis not in allowed:
