@@ -75,7 +75,7 @@ class MemoryRecipe:
     joined: bool = False
 
 
-_NAMES = [field.name for field in fields(MemoryRecipe) if field.name != "reduced"]
+_NAMES = {field.name for field in fields(MemoryRecipe)} - {"reduced"}
 """Fields with the names of facts; `reduced` of a precision is the width of reduced gradients."""
 
 
@@ -83,9 +83,8 @@ def memory_recipe(job: Job) -> MemoryRecipe:
     """Return the recipe of the framework and precision of a job."""
     framework, states = job.framework, job.framework.state[job.precision]
     sharding, graphs = framework.sharding, framework.graphs
-    facts = framework.memory, states
-    known = ((name, getattr(record, name, None)) for record in facts for name in _NAMES)
-    values = {name: value for name, value in known if value is not None}
+    facts = [*vars(framework.memory).items(), *vars(states).items()]
+    values = {name: value for name, value in facts if name in _NAMES and value is not None}
     if states.step is not None:
         values["norm"] = 0.0
     return MemoryRecipe(
