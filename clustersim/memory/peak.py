@@ -16,13 +16,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from clustersim.memory.levels import (
-    Changes,
-    at_peak,
-    changes_by_step,
-    fullest_moment,
-    levels,
-)
+from clustersim.memory.levels import Changes, at_peak, changes_by_step, fullest_moment, levels
 from clustersim.memory.reserved import replayed
 from clustersim.memory.states import (
     boundary,

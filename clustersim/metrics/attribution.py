@@ -21,15 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.program.program import Actor, Block, Program
-from clustersim.timeline import (
-    EMBEDDING,
-    GRADIENTS,
-    NORM,
-    OPTIMISER,
-    PARAMETERS,
-    Timeline,
-    Track,
-)
+from clustersim.timeline import EMBEDDING, GRADIENTS, NORM, OPTIMISER, PARAMETERS, Timeline, Track
 
 PARTS = (
     "matmul",

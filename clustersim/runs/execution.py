@@ -24,15 +24,7 @@ from clustersim.runs.executors import workers
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.store import Store, Study
 from clustersim.runs.study_files import files_of
-from clustersim.runs.variants import (
-    FAILED,
-    INVALID,
-    Run,
-    Variant,
-    in_a_line,
-    renamed,
-    run_variant,
-)
+from clustersim.runs.variants import FAILED, INVALID, Run, Variant, in_a_line, renamed, run_variant
 from clustersim.runs.workers import InProcess, Workers
 
 POLL: Final = 0.2

@@ -5,28 +5,10 @@ A scenario with the key `load` is one; `clustersim serve` simulates it.
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from clustersim.catalog.engines import (
-    ActivationFormat,
-    EngineRecord,
-    KvFormat,
-    WeightFormat,
-)
-from clustersim.catalog.facts import (
-    Count,
-    Line,
-    NotNegative,
-    Seconds,
-    Share,
-    Strict,
-)
+from clustersim.catalog.engines import ActivationFormat, EngineRecord, KvFormat, WeightFormat
+from clustersim.catalog.facts import Count, Line, NotNegative, Seconds, Share, Strict
 from clustersim.catalog.models import ModelRecord
 from clustersim.scenario.costs import CostsFile
 from clustersim.scenario.requests import LoadFile

@@ -9,9 +9,7 @@ from typing import Final
 
 from clustersim.render.charts import Axis, Band, Lines, Series
 from clustersim.render.charts.lines import MARKERS, colour_at, marker_at, reference
-from clustersim.render.tables import (
-    percent,
-)
+from clustersim.render.tables import percent
 from clustersim.units import counted
 from clustersim.validation.answer import Validation
 from clustersim.validation.outcome import CaseAnswer

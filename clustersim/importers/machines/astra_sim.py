@@ -19,10 +19,7 @@ from clustersim.catalog.reading import Document, parse_yaml
 from clustersim.errors import CatalogError
 from clustersim.importers import draft
 from clustersim.importers.draft import Choices, Draft, as_in, assumed, stated
-from clustersim.importers.machines.cluster_file import (
-    MOST_CABLES,
-    nic_part,
-)
+from clustersim.importers.machines.cluster_file import MOST_CABLES, nic_part
 from clustersim.importers.machines.nearest import NodeEntry, nearest_clusters, nodes
 from clustersim.importers.source import Source
 from clustersim.units import counted

@@ -13,13 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from clustersim.cost.closed_form import GroupSpan, StepCounts, passes
-from clustersim.program.collectives.algorithm import (
-    HALVES,
-    Algorithm,
-    Message,
-    Need,
-    Round,
-)
+from clustersim.program.collectives.algorithm import HALVES, Algorithm, Message, Need, Round
 
 
 def doubling(operation: str, ranks: int) -> Iterator[Round]:

@@ -15,9 +15,7 @@ from clustersim.metrics.attribution import BUBBLES
 from clustersim.render.charts import Axis, Timeline
 from clustersim.render.charts.timeline import COMPUTE_KINDS, STEP_KINDS
 from clustersim.render.plotly.timeline import INTERVALS, MOST_BARS, MOST_LANES, lanes_shown
-from clustersim.render.tables import (
-    percent,
-)
+from clustersim.render.tables import percent
 from clustersim.units import counted, format_seconds
 
 if TYPE_CHECKING:

@@ -9,9 +9,7 @@ from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
 from clustersim.render.charts.picture import Column, Table
 from clustersim.render.page.page import Listing, Section
-from clustersim.render.tables import (
-    percent,
-)
+from clustersim.render.tables import percent
 from clustersim.render.words import format_value
 from clustersim.reports.show import FactRow, fact_rows
 from clustersim.units import counted

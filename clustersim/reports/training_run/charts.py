@@ -12,11 +12,7 @@ from clustersim.render.charts.picture import Picture
 from clustersim.render.tables import percent
 from clustersim.reports.measures import part_kind
 from clustersim.reports.training_run.text import account_shares
-from clustersim.simulation.training_run.answer import (
-    CurvePoint,
-    PowerLevels,
-    TrainAnswer,
-)
+from clustersim.simulation.training_run.answer import CurvePoint, PowerLevels, TrainAnswer
 from clustersim.units import format_duration, format_number, format_watts
 
 MAX_DAYS: Final = 366

@@ -17,12 +17,7 @@ from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import average, recomputed
 from clustersim.metrics.bounds import check_step
 from clustersim.metrics.communication import hottest, links_of_groups
-from clustersim.metrics.prediction_interval import (
-    Interval,
-    interval,
-    shipped_reach,
-    size_of,
-)
+from clustersim.metrics.prediction_interval import Interval, interval, shipped_reach, size_of
 from clustersim.program.compile import compile_program
 from clustersim.program.job import Job
 from clustersim.program.program import Program
