@@ -5,27 +5,125 @@
 
 Processes that share a cache share the work: each claims runs that no other process has claimed,
 and waits at the end for the runs of the others.  An interrupted study resumes: the cache has all
-completed runs.
+completed runs.  `CachedRuns` has runs that are chosen one after another, as those of a search.
 """
 
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from clustersim.catalog.changes import Change, changes_of
+from clustersim.catalog.files import CarriedFiles, recorded
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
-from clustersim.runs.cached_runs import run_lost
-from clustersim.runs.executors import workers
+from clustersim.runs.executors import run_alone, workers
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.store import Store, Study
-from clustersim.runs.study_files import files_of
 from clustersim.runs.variants import FAILED, INVALID, Run, Variant, in_a_line, renamed, run_variant
 from clustersim.runs.workers import InProcess, Workers
+from clustersim.scenario.references import is_reference
+
+
+def files_of(variants: Iterable[Variant]) -> CarriedFiles:
+    """Return the files of variants, those of the catalogue excepted.
+
+    Of variants that name the same files one is loaded.
+    """
+    with recorded() as files:
+        loader, seen = ScenarioFiles(), set[Hashable]()
+        for variant in variants:
+            naming = [change.text for change in changes_of(variant.settings) if _names_file(change)]
+            if (key := (variant.scenario, *naming)) in seen:
+                continue
+            seen.add(key)
+            with suppress(ScenarioError, CatalogError):  # the run will state why
+                key_of(variant.load_any(loader))
+    return files
+
+
+def _names_file(change: Change) -> bool:
+    """Return whether a change may name another file."""
+    return is_reference(change) or str(change.value).endswith(".txt")
+
+
+class CachedRuns:
+    """The runs of variants that are submitted one by one.
+
+    Parameters
+    ----------
+    executor : computes what the run cache does not have
+    store : run cache
+
+    Attributes
+    ----------
+    computed : runs that the cache did not have [count]
+    """
+
+    def __init__(self, executor: Workers, store: Store) -> None:
+        self.computed = 0
+        self._executor, self._store = executor, store
+        self._files = ScenarioFiles()
+        self._variants: dict[Future[Run], tuple[Variant, str]] = {}
+
+    @property
+    def capacity(self) -> int:
+        """Runs to have in flight, so that no worker is idle."""
+        return self._executor.capacity
+
+    def submit(self, variant: Variant) -> Future[Run]:
+        """Return the run of a variant as a future, which `result` takes."""
+        try:
+            key = key_of(variant.load_any(self._files), self._files.texts)
+        except (ScenarioError, CatalogError) as problem:
+            return _done(Run(None, INVALID, in_a_line(problem)))
+        cached = self._store.get(key, memory_only=variant.memory_first)
+        if cached is not None:
+            return _done(renamed(cached, variant))
+        try:
+            future = self._executor.submit(partial(run_variant, variant, key, self._files))
+        except BrokenExecutor:
+            future = _done(run_lost(variant, key, self._files))
+        self._variants[future] = variant, key
+        return future
+
+    def result(self, future: Future[Run]) -> Run:
+        """Return the run of a future that is done; what was computed is stored."""
+        if future not in self._variants:
+            return future.result()
+        variant, key = self._variants.pop(future)
+        try:
+            run = future.result()
+        except BrokenExecutor:
+            run = run_lost(variant, key, self._files)
+        self.computed += 1
+        if run.verdict != FAILED:  # a failure is not cached, so that it is repeated next time
+            self._store.put(run)
+        return run
+
+    def run(self, variant: Variant) -> Run:
+        """Return the run of a variant as soon as it is completed."""
+        return self.result(self.submit(variant))
+
+
+def run_lost(variant: Variant, key: str, files: ScenarioFiles) -> Run:
+    """Return the run of a variant whose worker died, computed in a process of its own."""
+    try:
+        return run_alone(partial(run_variant, key=key, files=files), variant)
+    except BrokenExecutor as error:
+        return Run(key, FAILED, f"its worker process died ({error})")
+
+
+def _done(run: Run) -> Future[Run]:
+    future: Future[Run] = Future()
+    future.set_result(run)
+    return future
+
 
 POLL: Final = 0.2
 """Time between two checks for runs of other processes [s]."""

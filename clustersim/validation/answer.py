@@ -74,7 +74,7 @@ def validation_of(
         groups={name: summarise([o for o in outcomes if o.group == name]) for name in groups},
         all=summarise(steps),
         reasons=count_reasons(o.reasons for o in outcomes if not o.gradable),
-        layouts=tuple(job.answer for job in job_runs(steps)),
+        layouts=tuple(job.ranking for job in job_runs(steps)),
         curves=curves,
         coverage=coverage_of(steps, runs),
         metrics=metric_errors(outcomes),

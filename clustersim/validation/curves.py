@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from clustersim import units
+from clustersim.answers import answer_from
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Bytes, Count, Fraction, Positive, Strict
 from clustersim.catalog.finding import find
@@ -123,17 +124,8 @@ def grade_curves(curves: Sequence[MeasuredCurve]) -> tuple[CurveErrors, ...]:
 def _grade(curve: MeasuredCurve) -> CurveErrors:
     points = tuple(_points(curve))
     mean = sum(abs(point.error) for point in points) / len(points)
-    return CurveErrors(
-        id=curve.id,
-        title=curve.title,
-        cluster=curve.cluster,
-        operation=curve.operation,
-        source=curve.source,
-        mean_abs_error=mean,
-        bar=curve.bar,
-        holds=None if curve.bar is None else mean <= curve.bar,
-        points=points,
-    )
+    holds = None if curve.bar is None else mean <= curve.bar
+    return answer_from(CurveErrors, curve, mean_abs_error=mean, holds=holds, points=points)
 
 
 def _points(curve: MeasuredCurve) -> Iterator[CurvePoint]:

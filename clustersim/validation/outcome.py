@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from clustersim.answers import answer_from
 from clustersim.memory.verdict import can_fit
 from clustersim.validation.cases.reasons import Reason, join_reasons
 from clustersim.validation.grading import Grade
@@ -198,31 +199,21 @@ class Outcome:
         """The outcome as ``validate --json`` prints it."""
         grade, measured = self.grade, self.measured_rate("model")
         predicted = None if self.rates is None else self.rates["model"]
-        same: dict[str, Any] = {name: getattr(self, name) for name in _SAME}
-        if grade is not None:
-            same |= {name: getattr(grade, name) for name in _OF_GRADE}
-        return CaseAnswer(
-            **{**dict.fromkeys(_OF_GRADE), **same},
+        grades = (grade, *self.others) if grade and self.others else ()
+        return answer_from(
+            CaseAnswer,
+            self,
+            **{name: getattr(grade, name, None) for name in _OF_GRADE},
             why=join_reasons(self.reasons) or None,
             reasons=tuple(reason.kind for reason in self.reasons),
             gates=self.scored,
             wall_s=self.wall,
             tflops_measured=None if measured is None else measured / 1e12,
             tflops_predicted=None if predicted is None else predicted / 1e12,
-            metrics=tuple(
-                MetricAnswer(each.metric, each.measured, each.predicted, each.error)
-                for each in ((grade, *self.others) if grade and self.others else ())
-            ),
+            metrics=tuple(answer_from(MetricAnswer, each) for each in grades),
             parts=self.token.parts if self.token else {},
         )
 
 
 _OF_GRADE: Final = ("metric", "convention", "measured", "predicted", "error", "time_error")
-"""Keys of an answer that are those of its grade."""
-
-_SAME: Final = (
-    "id", "group", "gradable", "slower", "memory_measured", "memory_predicted", "memory_error",
-    "fits", "confidence", "accelerator", "nodes", "cluster", "framework", "assumed", "devices",
-    "machine_assumed", "framework_assumed", "layout",
-)  # fmt: skip
-"""Keys of an answer that are fields of its outcome."""
+"""Keys of an answer that are those of its grade; most others are fields of its outcome."""

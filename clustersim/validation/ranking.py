@@ -59,78 +59,50 @@ class JobRanking:
     tie: bool | None = None
 
 
-@dataclass(frozen=True)
-class JobRuns:
+class JobRuns(NamedTuple):
     """Runs of one job in at least two layouts.
 
     Attributes
     ----------
-    reach : measured over predicted step time at most, as in prediction intervals; None without one
+    rates : measured and predicted rate of each layout [FLOP/s]
+    ranking : how well they are ranked
     """
 
-    group: str
-    runs: tuple[LayoutRun, ...]
-    reach: float | None = None
+    rates: list[tuple[float, float]]
+    ranking: JobRanking
 
-    @property
-    def layouts(self) -> list[LayoutRun]:
-        """Each layout once, with the means of its runs."""
-        runs_of: defaultdict[str, list[LayoutRun]] = defaultdict(list)
-        for run in self.runs:
-            runs_of[run.layout].append(run)
-        return [
-            runs[0]._replace(
-                measured=fmean(run.measured for run in runs),
-                predicted=fmean(run.predicted for run in runs),
-            )
-            for runs in runs_of.values()
-        ]
 
-    @property
-    def rates(self) -> list[tuple[float, float]]:
-        """Measured and predicted rate of each layout [FLOP/s]."""
-        return [(run.measured, run.predicted) for run in self.layouts]
+def _ranked(group: str, runs: Sequence[LayoutRun], reach: float | None) -> JobRuns:
+    """Return the ranking of the runs of a job, in which each layout counts once, by its means.
 
-    @property
-    def fastest(self) -> LayoutRun:
-        """The layout that was measured fastest."""
-        return max(self.layouts, key=lambda run: run.measured)
-
-    @property
-    def chosen(self) -> LayoutRun:
-        """The layout that is predicted fastest; of several the one that was measured slowest."""
-        return max(self.layouts, key=lambda run: (run.predicted, -run.measured))
-
-    @property
-    def regret(self) -> float:
-        """Share of the measured throughput that the chosen layout loses [unitless]."""
-        return 1 - self.chosen.measured / self.fastest.measured
-
-    @property
-    def blind_regret(self) -> float:
-        """The mean loss over all layouts [unitless]."""
-        return 1 - fmean(run.measured for run in self.layouts) / self.fastest.measured
-
-    @property
-    def tie(self) -> bool | None:
-        """Whether the fastest layout is predicted within the interval of the chosen one."""
-        if self.reach is None:
-            return None
-        return self.chosen.predicted <= self.reach * self.fastest.predicted
-
-    @property
-    def answer(self) -> JobRanking:
-        """The ranking as ``validate --json`` prints it."""
-        return JobRanking(
-            group=self.group,
-            cases=tuple(run.id for run in self.runs),
-            kendall_tau=tau_of(self.rates),
-            fastest=self.fastest.id,
-            chosen=self.chosen.id,
-            regret=self.regret,
-            blind_regret=self.blind_regret,
-            tie=self.tie,
+    Parameters
+    ----------
+    reach : measured over predicted step time at most, as in prediction intervals; None without one
+    """
+    runs_of: defaultdict[str, list[LayoutRun]] = defaultdict(list)
+    for run in runs:
+        runs_of[run.layout].append(run)
+    layouts = [
+        same[0]._replace(
+            measured=fmean(run.measured for run in same),
+            predicted=fmean(run.predicted for run in same),
         )
+        for same in runs_of.values()
+    ]
+    rates = [(run.measured, run.predicted) for run in layouts]
+    fastest = max(layouts, key=lambda run: run.measured)
+    chosen = max(layouts, key=lambda run: (run.predicted, -run.measured))  # the slowest of several
+    ranking = JobRanking(
+        group=group,
+        cases=tuple(run.id for run in runs),
+        kendall_tau=tau_of(rates),
+        fastest=fastest.id,
+        chosen=chosen.id,
+        regret=1 - chosen.measured / fastest.measured,
+        blind_regret=1 - fmean(run.measured for run in layouts) / fastest.measured,
+        tie=None if reach is None else chosen.predicted <= reach * fastest.predicted,
+    )
+    return JobRuns(rates, ranking)
 
 
 def job_runs(outcomes: Sequence[Outcome]) -> list[JobRuns]:
@@ -147,7 +119,7 @@ def job_runs(outcomes: Sequence[Outcome]) -> list[JobRuns]:
         if outcome.accelerator is not None and outcome.nodes is not None:
             machines[outcome.group, outcome.job] = outcome.accelerator, outcome.nodes
     return [
-        JobRuns(job[0], tuple(runs), _reach(*machines[job]) if job in machines else None)
+        _ranked(job[0], runs, _reach(*machines[job]) if job in machines else None)
         for job, runs in jobs.items()
         if len({run.layout for run in runs}) > 1
     ]

@@ -205,18 +205,19 @@ def _rankings(outcomes: Sequence[Outcome]) -> RankingSummary | None:
     jobs = job_runs(outcomes)
     if not jobs:
         return None
-    worst = max(jobs, key=lambda job: job.regret)
+    rankings = [job.ranking for job in jobs]
+    worst = max(rankings, key=lambda ranking: ranking.regret)
     rates = [(o.measured_rate("model"), o.rates["model"]) for o in outcomes if o.rates]
     points = [(measured, predicted) for measured, predicted in rates if measured is not None]
     return RankingSummary(
         sets=len(jobs),
-        runs=sum(len(job.runs) for job in jobs),
+        runs=sum(len(ranking.cases) for ranking in rankings),
         kendall_tau=pooled_tau(job.rates for job in jobs),
         kendall_tau_group=tau_of(points) if len(_groups(outcomes)) == 1 else None,
-        regret=fmean(job.regret for job in jobs),
+        regret=fmean(ranking.regret for ranking in rankings),
         worst_regret=worst.regret,
-        worst_id=worst.chosen.id,
-        blind_regret=fmean(job.blind_regret for job in jobs),
+        worst_id=worst.chosen,
+        blind_regret=fmean(ranking.blind_regret for ranking in rankings),
     )
 
 

@@ -7,17 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.failures.causes import (
-    FailureCause,
-    goodput_of_causes,
-    mean_time_between,
-    spares_needed,
-)
-from clustersim.failures.checkpoint_intervals import (
     FLAT,
+    FailureCause,
     best_interval,
     first_order_goodput,
     flat_range,
+    goodput_of_causes,
     interval_goodput,
+    mean_time_between,
+    spares_needed,
 )
 
 DAY = 86_400.0

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.failures.causes import FailureCause, goodput_of_causes
-from clustersim.failures.checkpoint_intervals import interval_goodput
+from clustersim.failures.causes import FailureCause, goodput_of_causes, interval_goodput
 from clustersim.failures.renewal import (
     ACCOUNTS,
     LongRun,

@@ -6,7 +6,7 @@ from math import exp
 import pytest
 
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.failures.checkpoint_intervals import best_interval, interval_goodput
+from clustersim.failures.causes import best_interval, interval_goodput
 from clustersim.simulation.training_run.checkpoint_flows import share_for_steps
 from clustersim.simulation.training_run.train import train
 

@@ -139,10 +139,10 @@ def test_predicting_the_same_for_all_ranks_nothing():
 def test_repeated_runs_of_a_layout_are_one():
     """Two runs in one layout are no pair; a choice is held to their mean."""
     repeated = [outcome("a", 1e14, 3e14, layout=1), outcome("b", 2e14, 3e14, layout=1)]
-    (found,) = job_runs([*repeated, outcome("c", 3e14, 2e14, layout=2)])
+    (job,) = job_runs([*repeated, outcome("c", 3e14, 2e14, layout=2)])
 
-    assert [run.measured for run in found.layouts] == [1.5e14, 3e14]
-    assert found.regret == pytest.approx(0.5)
+    assert [measured for measured, _ in job.rates] == [1.5e14, 3e14]
+    assert job.ranking.regret == pytest.approx(0.5)
     assert job_runs(repeated) == []
 
 
@@ -224,6 +224,6 @@ def test_a_choice_within_the_prediction_interval_is_a_tie():
         for pairs in ([(10.0, 1.0), (9.0, 1.02)], [(10.0, 1.0), (9.0, 100.0)])
     )
 
-    assert job_runs(close)[0].answer.tie is True
-    assert job_runs(far)[0].answer.tie is False
-    assert job_runs(outcomes_of([(1.0, 1.0), (2.0, 2.0)]))[0].answer.tie is None
+    assert job_runs(close)[0].ranking.tie is True
+    assert job_runs(far)[0].ranking.tie is False
+    assert job_runs(outcomes_of([(1.0, 1.0), (2.0, 2.0)]))[0].ranking.tie is None

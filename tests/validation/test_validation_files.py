@@ -12,14 +12,19 @@ from clustersim.answers import from_json
 from clustersim.cli.validate import validate as command
 from clustersim.errors import ScenarioError
 from clustersim.validation.answer import Validation
-from clustersim.validation.charts import (
+from clustersim.validation.files import (
+    CASES,
+    FIGURES,
+    FILES,
+    GROUPS,
+    LAYOUTS,
     OTHERS,
     errors_finding,
     group_names,
     groups_by_error,
     scatter_finding,
+    write_validation,
 )
-from clustersim.validation.files import CASES, FIGURES, FILES, GROUPS, LAYOUTS, write_validation
 from measured_runs import SMALL
 
 FORMATS = ("png", "svg", "pdf")

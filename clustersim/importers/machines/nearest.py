@@ -11,7 +11,7 @@ from typing import Any
 from clustersim import units
 from clustersim.catalog import finding
 from clustersim.errors import CatalogError
-from clustersim.importers.machines import adapters, chips
+from clustersim.importers.machines import hardware
 from clustersim.importers.machines.sketch import End, Sketch
 
 Facts = dict[str, Any]
@@ -65,7 +65,7 @@ class NodeEntry:
     @property
     def network(self) -> str:
         """The kind of its NICs."""
-        return str(self.data["nics"].get("network", adapters.ETHERNET))
+        return str(self.data["nics"].get("network", hardware.ETHERNET))
 
     @property
     def nics(self) -> list[End]:
@@ -127,7 +127,7 @@ def nearest_nodes(accelerators: Sequence[str], form: str, sketch: Sketch) -> lis
     devices, then the order of `accelerators`. Links between host bridges are ignored.
     """
     kinds = frozenset(wire.kind for wire in sketch.wires)
-    nics = adapters.adapter_kinds(nic.name for nic in sketch.nics)
+    nics = hardware.adapter_kinds(nic.name for nic in sketch.nics)
 
     def distance(entry: NodeEntry) -> tuple[int, bool, int, int, int, int, str]:
         known = entry.accelerator in accelerators
@@ -135,10 +135,10 @@ def nearest_nodes(accelerators: Sequence[str], form: str, sketch: Sketch) -> lis
         host = host_kind(entry)
         other = len(kinds ^ (entry.kinds.keys() - ({host["kind"]} if host else set())))
         return (
-            chips.chip_distance(entry.accelerator, accelerators, sketch.clues.maker),
+            hardware.chip_distance(entry.accelerator, accelerators, sketch.clues.maker),
             entry.form != form,
             other,
-            adapters.adapter_distance(entry.network, nics),
+            hardware.adapter_distance(entry.network, nics),
             abs(entry.devices - sketch.devices),
             place,
             entry.name,
@@ -156,7 +156,7 @@ def nearest_clusters(nics: int, rate: float) -> list[ClusterEntry]:
     def distance(entry: ClusterEntry) -> tuple[int, float, str]:
         return (abs(len(entry.node.nics) - nics), apart(entry.nic_rate, rate), entry.name)
 
-    common = [entry for entry in clusters() if entry.node.network in adapters.NEUTRAL]
+    common = [entry for entry in clusters() if entry.node.network in hardware.NEUTRAL]
     return sorted(common or clusters(), key=distance)
 
 
@@ -166,7 +166,7 @@ def nearest_infiniband(nics: int, rate: float) -> NodeEntry | None:
     The rate of NICs [B/s] states the generation, so it comes before their number per node; of equal
     nodes the one that most clusters of the catalogue have.
     """
-    having = [entry for entry in clusters() if entry.node.network == adapters.INFINIBAND]
+    having = [entry for entry in clusters() if entry.node.network == hardware.INFINIBAND]
     uses = Counter(entry.node.name for entry in having)
 
     def distance(entry: ClusterEntry) -> tuple[float, int, int, str]:

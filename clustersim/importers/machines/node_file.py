@@ -9,8 +9,8 @@ from clustersim.catalog.tree import is_fact
 from clustersim.errors import CatalogError
 from clustersim.importers import draft
 from clustersim.importers.draft import Choices, Draft, as_in, assumed, stated
-from clustersim.importers.machines import adapters
-from clustersim.importers.machines.chips import CHIPS, Chip, candidates, chip_of, links_used
+from clustersim.importers.machines import hardware
+from clustersim.importers.machines.hardware import CHIPS, Chip, candidates, chip_of, links_used
 from clustersim.importers.machines.links import Attachment, Links, attach, switch_like
 from clustersim.importers.machines.nearest import NodeEntry, nearest_nodes, nodes
 from clustersim.importers.machines.sketch import End, Sketch
@@ -115,9 +115,9 @@ class _Filling:
     def _like(self) -> NodeEntry | None:
         """The node that supplies the links between devices if the format has none."""
         chips = {chip.accelerator for chip in self.fitting} | {self.choices.accelerator}
-        nics = adapters.adapter_kinds(nic.name for nic in self.sketch.nics)
+        nics = hardware.adapter_kinds(nic.name for nic in self.sketch.nics)
         alike = [e for e in nodes() if e.accelerator in chips and e.devices == self.sketch.devices]
-        alike.sort(key=lambda entry: adapters.adapter_distance(entry.network, nics))
+        alike.sort(key=lambda entry: hardware.adapter_distance(entry.network, nics))
         return next((e for e in alike if e.form == "switch" or e.pairs), None)
 
     @cached_property

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from clustersim.importers.machines.chips import MOST_LINKS, by_product
+from clustersim.importers.machines.hardware import MOST_LINKS, by_product
 from clustersim.importers.machines.sketch import Clues, End, Nic, Sketch, Wire
 from clustersim.importers.source import Source
 

@@ -15,7 +15,7 @@ from clustersim.catalog.reading import Place
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError
 from clustersim.importers.draft import Draft
-from clustersim.importers.models import dense, experts, gemma
+from clustersim.importers.models import dense, experts
 from clustersim.importers.models.config import Config, read_config
 from clustersim.importers.models.unsupported import REASONS, other_file
 from clustersim.workload.model import build_model
@@ -31,8 +31,8 @@ READERS: Final[Mapping[str, Callable[[Config], dict[str, Any]]]] = {
     "qwen2": dense.qwen2,
     "qwen3": dense.qwen3,
     "phi3": dense.phi3,
-    "gemma2": gemma.gemma2,
-    "gemma3_text": gemma.gemma3_text,
+    "gemma2": dense.gemma2,
+    "gemma3_text": dense.gemma3_text,
     "mixtral": experts.mixtral,
     "qwen3_moe": experts.qwen3_moe,
     "deepseek_v2": experts.deepseek_v2,

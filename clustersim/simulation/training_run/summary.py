@@ -8,7 +8,7 @@ import numpy as np
 
 from clustersim.answers import answer_from
 from clustersim.arrays import Floats
-from clustersim.failures.checkpoint_intervals import best_interval, flat_range
+from clustersim.failures.causes import best_interval, flat_range
 from clustersim.failures.renewal import ACCOUNTS
 from clustersim.metrics.bill import bill
 from clustersim.scenario.costs import rate_of, site_of

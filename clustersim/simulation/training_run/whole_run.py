@@ -13,8 +13,12 @@ from typing import Final
 
 from clustersim.catalog.tree import dotted
 from clustersim.errors import PlanError, ScenarioError
-from clustersim.failures.causes import FailureCause, goodput_of_causes, mean_time_between
-from clustersim.failures.checkpoint_intervals import best_interval
+from clustersim.failures.causes import (
+    FailureCause,
+    best_interval,
+    goodput_of_causes,
+    mean_time_between,
+)
 from clustersim.failures.renewal import (
     LongRun,
     NodeReplacement,

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from clustersim.arrays import Floats
 from clustersim.errors import SimulationError
-from clustersim.runs.cached_runs import CachedRuns
+from clustersim.runs.execution import CachedRuns
 from clustersim.runs.variants import FAILED, INVALID, Run, ScenarioAnswer, Variant
 from clustersim.simulation.measures import Measure
 

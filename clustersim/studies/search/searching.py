@@ -15,11 +15,10 @@ from clustersim.answers import from_json, to_json
 from clustersim.catalog.changes import Settings
 from clustersim.runs.arguments import parse_settings
 from clustersim.runs.cache_key import key_of_answer
-from clustersim.runs.cached_runs import CachedRuns
+from clustersim.runs.execution import CachedRuns, files_of
 from clustersim.runs.executors import workers
 from clustersim.runs.limits import Limits
 from clustersim.runs.store import Store
-from clustersim.runs.study_files import files_of
 from clustersim.scenario.load import is_service
 from clustersim.studies.search.answer import SearchAnswer
 from clustersim.studies.search.conclusion import conclude

@@ -18,8 +18,7 @@ from pydantic import BeforeValidator
 
 from clustersim.catalog.finding import entry_names, find
 from clustersim.catalog.reliability import ReliabilityRecord
-from clustersim.failures.causes import spares_needed
-from clustersim.failures.checkpoint_intervals import first_order_goodput, interval_goodput
+from clustersim.failures.causes import first_order_goodput, interval_goodput, spares_needed
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load, load_cluster
 from clustersim.simulation.training_run.answer import TrainAnswer
