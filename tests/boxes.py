@@ -49,3 +49,18 @@ def ideal(nodes, local=8, nic=10e9):
 def fixed(cluster, algorithm, operation, *groups):
     """Return a communicator whose operation goes by an algorithm."""
     return Communicator(cluster, groups, {operation: Prescribed(algorithm, "here.it.stands")})
+
+
+def training(cluster, nodes, model, plan, batch, framework, *changes, **keys):
+    """Return a scenario on nodes of a shipped machine: global batch, microbatch and sequence."""
+    data = {
+        "title": "a test",
+        "cluster": {"name": cluster, "nodes": nodes},
+        "model": model,
+        "plan": plan,
+        "batch": dict(zip(("global", "micro", "sequence"), batch, strict=True)),
+        "precision": "bf16",
+        "framework": framework,
+        **keys,
+    }
+    return from_mapping("test", data, changes)

@@ -1,5 +1,6 @@
 """A scenario that runs in a tenth of a second, and sweeps of it in processes of their own."""
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -23,6 +24,9 @@ framework: megatron-lm-2022
 AXES = ("plan.tensor=1:4", "plan.pipeline=1:4", "plan.data=fill", "batch.micro=1,2")
 """Of 18 combinations, 16 are runs."""
 
+LONG = (*AXES, "recompute=none,full")
+"""Axes of a sweep that runs for about a second, so that it can be disturbed."""
+
 
 def small(folder, name="small"):
     """Return the file of the scenario, written into a folder."""
@@ -44,6 +48,18 @@ def sweeping(folder, *options, axes=AXES, where=("--jobs", "2")):
         text=True,
         start_new_session=True,
     )
+
+
+def finished(process):
+    """Return what a sweep prints, once it has ended well."""
+    out, complaint = process.communicate(timeout=120)
+    assert (process.returncode, complaint) == (0, "")
+    return json.loads(out)
+
+
+def table_of(answer):
+    """Return an answer without the number of runs that were computed for it."""
+    return {key: value for key, value in answer.items() if key != "fresh"}
 
 
 def rows_in(store):

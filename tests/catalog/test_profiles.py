@@ -1,24 +1,15 @@
 """Framework files that extend others: what wins, where it is from, and what is rejected."""
 
-from copy import deepcopy
-
 import pytest
 
+from boxes import DATA
 from clustersim.catalog import finding
 from clustersim.catalog.facts import sourced
 from clustersim.errors import ClustersimError
 from clustersim.scenario.entries import entry, entry_of_file
 from clustersim.scenario.load import from_mapping, load
 
-DATA = {
-    "title": "a test",
-    "cluster": {"name": "dgx-h100", "nodes": 1},
-    "model": "gpt3-2.7b",
-    "plan": {"tensor": 4, "data": 2},
-    "batch": {"global": 4, "micro": 1, "sequence": 2048},
-    "precision": "bf16",
-    "framework": "megatron-core-graphs",
-}
+DATA = {**DATA, "cluster": {"name": "dgx-h100", "nodes": 1}, "model": "gpt3-2.7b"}
 
 OURS = """\
 kind: framework
@@ -158,7 +149,7 @@ def test_other_kinds_of_files_extend_nothing(folder):
 def test_a_scenario_extends_nothing_itself(framework, settings_, where):
     """Keys of a framework in a scenario change its values; `extends` is rejected there."""
     with pytest.raises(ClustersimError) as caught:
-        from_mapping("test", {**deepcopy(DATA), "framework": framework}, settings_)
+        from_mapping("test", {**DATA, "framework": framework}, settings_)
     assert str(caught.value) == (
         f"{where}: only a framework file extends another one"
         " (name the framework here, and add the keys that differ)"

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boxes import training
 from clustersim.cost.compute import chain_seconds
 from clustersim.cost.kernels.attention import flash_seconds
 from clustersim.cost.kernels.products import gemm_seconds
 from clustersim.program.movement.sharding import layer_fetch
 from clustersim.program.tail import copy_seconds
-from clustersim.scenario.load import from_mapping
+from clustersim.scenario.entries import entry
 from clustersim.simulation.step.build import build_job
 from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.topology.accelerator import build_accelerator
@@ -32,24 +33,9 @@ LLAMA = Transformer(
     "llama", 4, 1024, 16, 3072, 32000, 512, kv_heads=4, norm="rms", mlp="gated",
     positions="rotary", tied=False, biases=frozenset(), dropout=False,
 )  # fmt: skip
-MACHINES = {"h100": "dgx-h100", "a100": "dgx-a100"}
-
-
-def device(name):
-    """Return the device of a shipped machine."""
-    data = {
-        "title": "a device",
-        "cluster": {"name": MACHINES[name], "nodes": 1},
-        "model": "llama2-7b",
-        "plan": {"data": 8},
-        "batch": {"global": 8, "micro": 1, "sequence": 2048},
-        "precision": "bf16",
-        "framework": "megatron-core",
-    }
-    return build_accelerator(from_mapping("device", data, []).scenario.cluster.node.accelerator)
-
-
-H100, A100 = device("h100"), device("a100")
+H100, A100 = (
+    build_accelerator(entry("accelerator", name).record) for name in ("h100-sxm", "a100-80gb")
+)
 
 
 def kernels(model=LLAMA, tensor=1, micro=2, precision="bf16", shared=False, **facts):
@@ -230,17 +216,11 @@ def test_shares_of_a_sum_are_added_up_in_a_pass_of_their_own():
 
 def pipelined(kept):
     """Llama 2 7B on two stages, its weights shared out and kept from forward to backward."""
-    data = {
-        "title": "two stages",
-        "cluster": {"name": "dgx-h100", "nodes": 1},
-        "model": "llama2-7b",
-        "plan": {"data": 4, "pipeline": 2, "zero": 3, "reshard": False},
-        "batch": {"global": 32, "micro": 1, "sequence": 2048},
-        "precision": "bf16",
-        "framework": "torchtitan",
-    }
-    changes = ["framework.sharding.each_microbatch=false"]
-    return build_job(from_mapping("kept", data, [*changes, f"{KEPT}={kept}"]))
+    plan = {"data": 4, "pipeline": 2, "zero": 3, "reshard": False}
+    changes = ("framework.sharding.each_microbatch=false", f"{KEPT}={kept}")
+    return build_job(
+        training("dgx-h100", 1, "llama2-7b", plan, (32, 1, 2048), "torchtitan", *changes)
+    )
 
 
 KEPT = "framework.sharding.kept_in_pipeline"
@@ -267,15 +247,11 @@ def test_shares_that_are_copied_one_by_one_cost_their_number(pipeline, microseco
     """A copy for each rank and tensor: six tensors a layer, and three at each end of the model."""
     model = {"name": "llama2-7b", "layers": 8}
     data = 8 // pipeline
-    plan = {"data": data, "pipeline": pipeline, "zero": 1}
-    data_ = {
-        "title": "shares", "cluster": {"name": "dgx-h100", "nodes": 1}, "model": model,
-        "plan": plan, "batch": {"global": 16, "micro": 1, "sequence": 2048},
-        "precision": "bf16", "framework": "nanotron",
-    }  # fmt: skip
-    changes = [f"framework.gradients.share_each={microseconds} us"]
-    job = build_job(from_mapping("shares", data_, changes))
-    alone = build_job(from_mapping("shares", {**data_, "plan": {**plan, "zero": 0}}, changes))
+    change = f"framework.gradients.share_each={microseconds} us"
+    job, alone = (
+        build_job(training("dgx-h100", 1, model, plan, (16, 1, 2048), "nanotron", change))
+        for plan in ({"data": data, "pipeline": pipeline, "zero": zero} for zero in (1, 0))
+    )
 
     assert copy_seconds(job, 0) == pytest.approx(
         1e-6 * microseconds * data * (6 * 8 // pipeline + 3)

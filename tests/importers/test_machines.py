@@ -13,20 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boxes import DATA
 from clustersim.catalog import finding
-from clustersim.catalog.facts import facts, sourced
+from clustersim.catalog.facts import sourced
 from clustersim.catalog.reading import parse_yaml
-from clustersim.cli import main
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 from clustersim.importers.draft import Choices
 from clustersim.importers.machines import hardware
 from clustersim.importers.machines.nearest import clusters, nodes
 from clustersim.importers.registry import FORMATS, MODEL, import_file, import_source
 from clustersim.importers.source import MOST_BYTES, Source, as_source
-from clustersim.scenario.load import from_mapping, load
+from clustersim.scenario.entries import entry
+from clustersim.scenario.load import load
 from clustersim.topology.cluster import build_cluster
+from commands import ending, rejected
 
-DATA = Path(__file__).parents[1] / "data" / "import"
+FILES = Path(__file__).parents[1] / "data" / "import"
 GOOD = {
     "nccl-h100.xml": {},
     "nccl-a100-pair.xml": {},
@@ -58,12 +60,17 @@ FRONTIER = {
 
 def imported(name, **choices):
     """Return what a file of the test data makes."""
-    return import_file(DATA / name, Choices("mine", **{**GOOD.get(name, {}), **choices}))
+    return import_file(FILES / name, Choices("mine", **{**GOOD.get(name, {}), **choices}))
 
 
 def made_of(text, **choices):
     """Return what a text makes."""
     return import_source(Source("given.txt", text), Choices("mine", **choices))
+
+
+def text_of(name, old="", new=""):
+    """Return a file of the test data, with one text replaced by another."""
+    return (FILES / name).read_text(encoding="utf-8").replace(old, new)
 
 
 def used(tmp_path, name, nodes=2, **choices):
@@ -73,14 +80,7 @@ def used(tmp_path, name, nodes=2, **choices):
     cluster = {"name": "mine", "nodes": nodes}
     if result.draft.kind == "node":
         cluster = {"name": "dgx-a100", "nodes": nodes, "node": "mine"}
-    scenario = {
-        "title": "a test",
-        "cluster": cluster,
-        "model": finding.entry_names("model")[0],
-        "batch": {"global": 8, "micro": 1, "sequence": 2048},
-        "precision": "fp16",
-        "framework": finding.entry_names("framework")[0],
-    }
+    scenario = {**DATA, "cluster": cluster}
     (tmp_path / "test.yaml").write_text(json.dumps(scenario), encoding="utf-8")
     loaded = load(tmp_path / "test.yaml")
     return loaded.scenario.cluster, build_cluster(loaded.scenario.cluster, nodes)
@@ -180,7 +180,7 @@ def test_mi300x_is_a_full_mesh_by_its_compute_units(tmp_path):
 
 def test_fewer_compute_units_are_another_chip():
     """gfx942 with 228 units is an MI300A."""
-    text = (DATA / "rccl-mi300x.xml").read_text(encoding="utf-8").replace('"304"', '"228"')
+    text = text_of("rccl-mi300x.xml", '"304"', '"228"')
 
     assert made_of(text).draft.data["accelerator"] == "mi300a"
 
@@ -208,8 +208,7 @@ def test_a_static_file_takes_its_links_from_the_chip_s_node(tmp_path):
 
 def test_a_device_without_links_to_the_switches_is_kept_and_told():
     """A fault of one device does not become the rate of all: PCIe remains."""
-    text = (DATA / "nccl-h100.xml").read_text(encoding="utf-8")
-    head, tail = text.split('<gpu dev="3"')
+    head, tail = text_of("nccl-h100.xml").split('<gpu dev="3"')
     inside, rest = tail.split("</gpu>", 1)
     broken = f'{head}<gpu dev="3"{inside.partition(">")[0]}></gpu>{rest}'
     draft = made_of(broken).draft
@@ -235,8 +234,7 @@ def test_all_switches_of_a_rack_fused_in_one_are_a_crossbar():
 
 def test_a_speed_that_no_net_has_is_not_believed():
     """Published samples hold 200000000 Mb/s."""
-    text = (DATA / "rccl-mi300x.xml").read_text(encoding="utf-8").replace('"400000"', '"200000000"')
-    draft = made_of(text).draft
+    draft = made_of(text_of("rccl-mi300x.xml", '"400000"', '"200000000"')).draft
 
     assert any("implausible speed of 200000000 Mb/s" in note for note in draft.notes)
     assert "GB/s" not in draft.data["nics"]["devices"]["note"]
@@ -244,45 +242,12 @@ def test_a_speed_that_no_net_has_is_not_believed():
 
 def test_an_unknown_pcie_speed_counts_as_nccl_counts_it():
     """Speed unknown is 8 GT/s and width 0 is 16 lanes, and the user gets a note."""
-    text = (DATA / "nccl-a100-pair.xml").read_text(encoding="utf-8")
-    text = text.replace("16.0 GT/s PCIe", "Unknown speed").replace(
-        'link_width="16"', 'link_width="0"'
-    )
-    draft = made_of(text).draft
+    text = text_of("nccl-a100-pair.xml", "16.0 GT/s PCIe", "Unknown speed")
+    draft = made_of(text.replace('link_width="16"', 'link_width="0"')).draft
     pcie = draft.data["interconnect"]["kinds"]["pcie"]
 
     assert pcie["bandwidth"]["value"].startswith("15.75")
     assert any("8 GT/s x16" in note for note in draft.notes)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "complaint"),
-    [
-        ('tclass="0x068000"/>', 'tclass="0x068000">', "given.txt:10: is not valid XML"),
-        ('count="4"', 'count="many"', "given.txt:6: <nvlink> count: 'many' is not 1 to 1000"),
-        ("0x068000", "0x030200", "given.txt:6: nvlink leads to no GPU: 0000:05:00.0"),
-        ("system", "topology", "given.txt:1: <topology> is not the root"),
-        ("<system", "<!DOCTYPE x>\n<system", "given.txt:1: declares a document type"),
-        (
-            "<system",
-            '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n<system',
-            "given.txt:1: declares a document type",
-        ),
-        (
-            "<system",
-            '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]>\n<system',
-            "given.txt:1: declares a document type",
-        ),
-    ],
-)
-def test_xml_that_is_wrong_or_hostile_is_refused_with_its_line(old, new, complaint):
-    """The first wrong line is named, and no entity is ever expanded."""
-    text = (DATA / "nccl-h100.xml").read_text(encoding="utf-8").replace(old, new)
-
-    with pytest.raises(CatalogError) as error:
-        made_of(text)
-    assert str(error.value).startswith(complaint)
-    assert "\n" not in str(error.value)
 
 
 def test_xml_is_bounded_in_depth_and_elements():
@@ -308,7 +273,7 @@ def test_a_large_file_is_not_read():
 def test_dgx_1v_is_a_hybrid_cube_mesh_over_a_tree(tmp_path):
     """Each V100 has 6 links; pairs share a switch with a NIC, and two switches a socket."""
     record, cluster = used(tmp_path, "nvidia-smi-dgx-1v.txt")
-    shipped = from_mapping("shipped", _using("dgx-1v")).scenario.cluster
+    shipped = entry("cluster", "dgx-1v").record
     each = Counter()
     for (a, b), count in counts(record, "nvlink").items():
         each.update({a: count, b: count})
@@ -319,17 +284,6 @@ def test_dgx_1v_is_a_hybrid_cube_mesh_over_a_tree(tmp_path):
         assert _as_sets(record, kind) == _as_sets(shipped, kind), kind
     assert record.node.nics.devices == ["pcie0", "pcie1", "pcie2", "pcie3"]
     assert cluster.node.nic_of == (0, 0, 1, 1, 2, 2, 3, 3)
-
-
-def _using(name):
-    return {
-        "title": "a test",
-        "cluster": {"name": name, "nodes": 1},
-        "model": finding.entry_names("model")[0],
-        "batch": {"global": 8, "micro": 1, "sequence": 2048},
-        "precision": "fp16",
-        "framework": finding.entry_names("framework")[0],
-    }
 
 
 def _as_sets(record, kind):
@@ -393,7 +347,7 @@ def test_the_number_of_links_tells_chip_and_form(count, links, chip, form, rate)
 )
 def test_a_product_s_name_beside_the_matrix_tells_the_chip(line, chip):
     """What `nvidia-smi -L` prints settles what links leave open."""
-    text = (DATA / "nvidia-smi-dgx-a100.txt").read_text(encoding="utf-8")
+    text = text_of("nvidia-smi-dgx-a100.txt")
 
     assert made_of(f"{line}\n{text}").draft.data["accelerator"] == chip
 
@@ -425,34 +379,6 @@ def test_rocm_s_pcie_boxes_meet_between_sockets(tmp_path):
     _, cluster = used(tmp_path, "rocm-smi-pcie.txt")
 
     assert len(cluster.route(0, 1).links) == 3
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "complaint"),
-    [
-        ("nvidia-smi-polaris.txt", "GPU2   NV4", "GPU2   NV9", ":1: the matrix is not symmetric"),
-        (
-            "nvidia-smi-polaris.txt",
-            "GPU1   NV4    X",
-            "GPU1   NV4    ?",
-            ":3: GPU1, GPU1: '?' is no",
-        ),
-        (
-            "nvidia-smi-polaris.txt",
-            "mlx5_1 SYS",
-            "gone   SYS",
-            ":1: the matrix has no row for mlx5_1",
-        ),
-        ("rocm-smi-mi250x.txt", "GPU6", "GPUX", ":2: no columns GPU0, GPU1"),
-    ],
-)
-def test_a_broken_matrix_is_named_with_its_line(name, old, new, complaint):
-    """One line states the place and the problem."""
-    text = (DATA / name).read_text(encoding="utf-8").replace(old, new)
-
-    with pytest.raises(CatalogError) as error:
-        made_of(text)
-    assert str(error.value).startswith(f"given.txt{complaint}")
 
 
 # --- networks -------------------------------------------------------------------------------------
@@ -543,7 +469,7 @@ def test_an_imported_node_and_an_imported_network_make_one_machine(tmp_path):
 
 def test_a_fabric_that_is_cut_off_is_told():
     """Peers that the file never describes are a sign that its end is missing."""
-    text = (DATA / "ibnetdiscover-old.txt").read_text(encoding="utf-8")
+    text = text_of("ibnetdiscover-old.txt")
     whole, cut = made_of(text), made_of(text.partition("\n\n")[0])
 
     assert not [note for note in whole.draft.notes if "truncated" in note]
@@ -556,23 +482,19 @@ def test_a_large_trace_is_told_by_what_it_is(capsys, tmp_path):
     start = '{"schemaVersion": 1, "traceEvents": ['
     path.write_text(start + " " * MOST_BYTES + "]}", encoding="utf-8")
 
-    code, _, err = ending(capsys, path)
-    (line,) = err.splitlines()
+    error = rejected(capsys, "import", str(path))
 
-    assert code == 2
-    assert "is a trace of Kineto (torch.profiler) or Chrome, not the configuration of a m" in line
+    assert "is a trace of Kineto (torch.profiler) or Chrome, not the configuration of a m" in error
 
 
 def test_a_folder_of_a_model_is_imported_by_its_configuration(capsys, tmp_path):
     """A downloaded model is named after its folder; another folder has nothing to import."""
     folder = tmp_path / "Gemma-2-9B"
     folder.mkdir()
-    code, _, err = ending(capsys, folder)
-    assert (code, "is a folder without a config.json" in err) == (2, True)
-    text = (DATA / "gemma-2-9b.json").read_text(encoding="utf-8")
-    (folder / "config.json").write_text(text, encoding="utf-8")
+    assert "is a folder without a config.json" in rejected(capsys, "import", str(folder))
+    (folder / "config.json").write_text(text_of("gemma-2-9b.json"), encoding="utf-8")
 
-    code, out, _ = ending(capsys, folder)
+    code, out, _ = importing(capsys, folder)
 
     assert (code, "name: gemma-2-9b\n" in out) == (0, True)
 
@@ -583,8 +505,7 @@ def test_a_folder_of_a_model_is_imported_by_its_configuration(capsys, tmp_path):
 )
 def test_h100_with_mellanox_adapters_has_no_library_of_amazon(adapter, library):
     """The names of NICs tell the network, and the network the library; unknown ones are common."""
-    text = (DATA / "nccl-h100.xml").read_text(encoding="utf-8")
-    made = made_of(text.replace("mlx5_", adapter))
+    made = made_of(text_of("nccl-h100.xml", "mlx5_", adapter))
 
     assert made.draft.data["library"] == library
 
@@ -685,9 +606,29 @@ def test_a_tree_that_is_none_is_named_with_its_line(text, complaint):
     assert str(error.value).startswith(f"given.txt{complaint}")
 
 
+ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
+EXTERNAL = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]>'
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "complaint"),
     [
+        ("nccl-h100.xml", 'tclass="0x068000"/>', 'tclass="0x068000">', ":10: is not valid XML"),
+        (
+            "nccl-h100.xml",
+            'count="4"',
+            'count="many"',
+            ":6: <nvlink> count: 'many' is not 1 to 1000",
+        ),
+        ("nccl-h100.xml", "0x068000", "0x030200", ":6: nvlink leads to no GPU: 0000:05:00.0"),
+        ("nccl-h100.xml", "system", "topology", ":1: <topology> is not the root"),
+        ("nccl-h100.xml", "<system", "<!DOCTYPE x>\n<system", ":1: declares a document type"),
+        ("nccl-h100.xml", "<system", f"{ENTITIES}\n<system", ":1: declares a document type"),
+        ("nccl-h100.xml", "<system", f"{EXTERNAL}\n<system", ":1: declares a document type"),
+        ("nvidia-smi-polaris.txt", "GPU2   NV4", "GPU2   NV9", ":1: the matrix is not symmetric"),
+        ("nvidia-smi-polaris.txt", "NV4    X", "NV4    ?", ":3: GPU1, GPU1: '?' is no"),
+        ("nvidia-smi-polaris.txt", "mlx5_1 SYS", "gone   SYS", ":1: the matrix has no row for mlx"),
+        ("rocm-smi-mi250x.txt", "GPU6", "GPUX", ":2: no columns GPU0, GPU1"),
         ("astra-sim-h100.yml", "Switch", "Mesh", ":2: topology[0]: 'Mesh' is not one of Ring"),
         ("astra-sim-h100.yml", "400.0", "", ":4: bandwidth: must be a list with one entry"),
         ("astra-sim-h100.yml", "936.25", "1, 2", ": the lists have different lengths"),
@@ -696,13 +637,12 @@ def test_a_tree_that_is_none_is_named_with_its_line(text, complaint):
         ("ibnetdiscover-old.txt", ' "SW-6IB4 Voltaire" lid 3 4xSDR', "", ":7: [10]: no rate"),
     ],
 )
-def test_a_broken_network_is_named_with_its_line(name, old, new, complaint):
-    """One line states the place and what is allowed."""
-    text = (DATA / name).read_text(encoding="utf-8").replace(old, new)
-
+def test_a_broken_or_hostile_file_is_named_with_its_line(name, old, new, complaint):
+    """One line states the first wrong place and what is allowed; no entity is ever expanded."""
     with pytest.raises(ClustersimError) as error:
-        made_of(text)
+        made_of(text_of(name, old, new))
     assert str(error.value).startswith(f"given.txt{complaint}")
+    assert "\n" not in str(error.value)
 
 
 # --- whatever comes -------------------------------------------------------------------------------
@@ -718,7 +658,7 @@ def reads_or_complains(content, format=None):
 @given(st.sampled_from(sorted(GOOD)), st.floats(0, 1))
 def test_no_truncation_makes_it_crash(name, share):
     """A file that ends anywhere is read or rejected with a message of ours."""
-    content = (DATA / name).read_bytes()
+    content = (FILES / name).read_bytes()
 
     reads_or_complains(content[: int(share * len(content))])
 
@@ -727,7 +667,7 @@ def test_no_truncation_makes_it_crash(name, share):
 @given(st.sampled_from(sorted(GOOD)), st.data())
 def test_no_spoilt_byte_makes_it_crash(name, data):
     """Bytes replaced, removed or repeated anywhere are read or rejected with a message of ours."""
-    content = (DATA / name).read_bytes()
+    content = (FILES / name).read_bytes()
     at = data.draw(st.integers(0, len(content)))
     until = data.draw(st.integers(at, min(at + 40, len(content))))
     put = data.draw(
@@ -747,16 +687,14 @@ def test_no_bytes_make_it_crash(content, format):
 # --- the command ----------------------------------------------------------------------------------
 
 
-def ending(capsys, *arguments):
-    """Return exit code, standard output and standard error of a command."""
-    with pytest.raises(SystemExit) as end:
-        main(["import", *map(str, arguments)])
-    return end.value.code or 0, *capsys.readouterr()
+def importing(capsys, *arguments):
+    """Return exit code, standard output and standard error of an import."""
+    return ending(capsys, "import", *map(str, arguments))
 
 
 def test_without_a_place_the_file_is_printed_and_the_summary_beside_it(capsys):
     """Standard output is the YAML alone; what is assumed goes to standard error."""
-    code, out, err = ending(capsys, DATA / "nccl-h100.xml")
+    code, out, err = importing(capsys, FILES / "nccl-h100.xml")
 
     assert code == 0
     assert parse_yaml(out, "out").data["name"] == "nccl-h100"
@@ -768,9 +706,9 @@ def test_a_place_is_not_overwritten_unless_forced(capsys, tmp_path):
     place = tmp_path / "my-node.yaml"
     place.write_text("mine\n", encoding="utf-8")
 
-    refused = ending(capsys, DATA / "nccl-h100.xml", "-o", place)
+    refused = importing(capsys, FILES / "nccl-h100.xml", "-o", place)
     kept = place.read_text(encoding="utf-8")
-    forced = ending(capsys, DATA / "nccl-h100.xml", "-o", place, "--force")
+    forced = importing(capsys, FILES / "nccl-h100.xml", "-o", place, "--force")
 
     assert refused[0] == 2
     assert refused[2].endswith("already exists (use --force to replace it)\n")
@@ -783,7 +721,7 @@ def test_a_place_is_not_overwritten_unless_forced(capsys, tmp_path):
 def test_json_names_the_file_and_what_is_assumed(capsys, tmp_path):
     """One object: file, kind, name and every value that the imported file does not state."""
     place = tmp_path / "fabric.yaml"
-    _, out, _ = ending(capsys, DATA / "ibnetdiscover-rails.txt", "-o", place, "--json")
+    _, out, _ = importing(capsys, FILES / "ibnetdiscover-rails.txt", "-o", place, "--json")
     answer = json.loads(out)
 
     assert (answer["file"], answer["kind"], answer["name"]) == (str(place), "cluster", "fabric")
@@ -794,12 +732,78 @@ def test_json_names_the_file_and_what_is_assumed(capsys, tmp_path):
 def test_options_win_over_what_is_nearest(capsys):
     """Name, chip and library of the user stand in the file, and are not called assumed."""
     options = ("--name", "ours", "--accelerator", "h200-sxm", "--library", "nccl-hopper", "--json")
-    _, out, _ = ending(capsys, DATA / "nccl-h100.xml", *options)
+    _, out, _ = importing(capsys, FILES / "nccl-h100.xml", *options)
     answer = json.loads(out)
 
     assert answer["name"] == answer["record"]["name"] == "ours"
     assert answer["record"]["accelerator"] == "h200-sxm"
     assert not [line for line in answer["assumed"] if line.startswith(("accelerator", "library"))]
+
+
+@pytest.mark.parametrize(
+    "options", [("--accelerator", "h100-sxn"), ("--library", "nccl-hoper"), ("--accelerator", "/x")]
+)
+def test_a_name_in_no_catalogue_is_told_with_the_nearest(capsys, options):
+    """A typing error costs one look."""
+    assert options[0] in rejected(capsys, "import", str(FILES / "nccl-h100.xml"), *options)
+
+
+def test_a_missing_file_is_one_line(capsys, tmp_path):
+    """The message names it."""
+    error = rejected(capsys, "import", str(tmp_path / "none.xml"))
+
+    assert error.endswith("none.xml: no such file\n")
+
+
+def test_a_chip_of_the_user_s_own_is_taken_from_beside_the_file(capsys, tmp_path):
+    """An accelerator file next to the output is used like a shipped one."""
+    chip = (finding.shipped("accelerator") / "h100-sxm.yaml").read_text(encoding="utf-8")
+    (tmp_path / "my-chip.yaml").write_text(chip.replace("h100-sxm", "my-chip"), encoding="utf-8")
+    place = tmp_path / "my-node.yaml"
+
+    code, out, err = importing(
+        capsys, FILES / "nccl-h100.xml", "-o", place, "--accelerator", "my-chip"
+    )
+
+    assert (code, err) == (0, "")
+    assert "8 x my-chip" in out
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def test_a_configuration_of_a_model_is_told_by_its_content(capsys, tmp_path):
+    """A JSON object is a model; its file is written whole, and has the name of the file."""
+    place = tmp_path / "my-llama.yaml"
+    code, out, err = importing(capsys, FILES / "llama3-8b.json", "-o", place)
+    written = parse_yaml(place.read_text(encoding="utf-8"), "out").data
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:2] == [
+        "model     my-llama: my-llama, imported",
+        "read      llama3-8b.json as hugging-face",
+    ]
+    assert (written["kind"], written["name"], written["kv_heads"]) == ("model", "my-llama", 8)
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_json_tells_of_a_model_as_of_a_machine(capsys):
+    """The keys of the answer are the same."""
+    _, machine, _ = importing(capsys, FILES / "nccl-h100.xml", "--json")
+    _, model, _ = importing(capsys, FILES / "gpt3-125m.json", "--json")
+    answer = json.loads(model)
+
+    assert answer.keys() == json.loads(machine).keys()
+    assert (answer["kind"], answer["format"]) == ("model", "hugging-face")
+    assert answer["record"]["parameters"]["value"] == 125_226_240
+
+
+def test_a_file_called_config_is_named_after_its_architecture(capsys, tmp_path):
+    """Every model on Hugging Face has a file of that name."""
+    place = tmp_path / "config.json"
+    place.write_text(text_of("gpt3-125m.json"), encoding="utf-8")
+
+    assert "\nname: gpt2\n" in importing(capsys, place)[1]
 
 
 @pytest.mark.parametrize(
@@ -817,121 +821,25 @@ def test_options_win_over_what_is_nearest(capsys):
         (b"<system>", (), "f:1: is not valid XML: no element found (inside <system>)"),
         (b"<system/>", (), "f:1: lists no GPU"),
         (b"hello", ("-o", "x.txt"), "x.txt: must end in .yaml"),
-    ],
-)
-def test_what_cannot_be_read_is_one_line_and_ends_with_2(
-    capsys, tmp_path, monkeypatch, content, options, complaint
-):
-    """No traceback: where, what, what now."""
-    monkeypatch.chdir(tmp_path)
-    Path("f").write_bytes(content)
-    code, out, err = ending(capsys, "f", *options)
-
-    assert (code, out) == (2, "")
-    assert err.startswith(complaint)
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "options", [("--accelerator", "h100-sxn"), ("--library", "nccl-hoper"), ("--accelerator", "/x")]
-)
-def test_a_name_in_no_catalogue_is_told_with_the_nearest(capsys, options):
-    """A typing error costs one look."""
-    code, _, err = ending(capsys, DATA / "nccl-h100.xml", *options)
-
-    assert code == 2
-    assert options[0] in err
-    assert err.count("\n") == 1
-
-
-def test_a_missing_file_is_one_line(capsys, tmp_path):
-    """The message names it."""
-    code, _, err = ending(capsys, tmp_path / "none.xml")
-
-    assert code == 2
-    assert err.endswith("none.xml: no such file\n")
-
-
-def test_a_chip_of_the_user_s_own_is_taken_from_beside_the_file(capsys, tmp_path):
-    """An accelerator file next to the output is used like a shipped one."""
-    chip = (finding.shipped("accelerator") / "h100-sxm.yaml").read_text(encoding="utf-8")
-    (tmp_path / "my-chip.yaml").write_text(chip.replace("h100-sxm", "my-chip"), encoding="utf-8")
-    place = tmp_path / "my-node.yaml"
-
-    code, out, err = ending(capsys, DATA / "nccl-h100.xml", "-o", place, "--accelerator", "my-chip")
-
-    assert (code, err) == (0, "")
-    assert "8 x my-chip" in out
-
-
-def test_facts_of_a_written_file_are_facts(tmp_path):
-    """Every value that the schema calls a fact has its proof in the file."""
-    record, _ = used(tmp_path, "nccl-h100.xml")
-
-    assert all(fact.source or fact.assumed for _, fact in facts(record.node))
-
-
-# --- models ---------------------------------------------------------------------------------------
-
-
-def test_a_configuration_of_a_model_is_told_by_its_content(capsys, tmp_path):
-    """A JSON object is a model; its file is written whole, and has the name of the file."""
-    place = tmp_path / "my-llama.yaml"
-    code, out, err = ending(capsys, DATA / "llama3-8b.json", "-o", place)
-    written = parse_yaml(place.read_text(encoding="utf-8"), "out").data
-
-    assert (code, err) == (0, "")
-    assert out.splitlines()[:2] == [
-        "model     my-llama: my-llama, imported",
-        "read      llama3-8b.json as hugging-face",
-    ]
-    assert (written["kind"], written["name"], written["kv_heads"]) == ("model", "my-llama", 8)
-    assert list(tmp_path.iterdir()) == [place]
-
-
-def test_json_tells_of_a_model_as_of_a_machine(capsys):
-    """The keys of the answer are the same."""
-    _, machine, _ = ending(capsys, DATA / "nccl-h100.xml", "--json")
-    _, model, _ = ending(capsys, DATA / "gpt3-125m.json", "--json")
-    answer = json.loads(model)
-
-    assert answer.keys() == json.loads(machine).keys()
-    assert (answer["kind"], answer["format"]) == ("model", "hugging-face")
-    assert answer["record"]["parameters"]["value"] == 125_226_240
-
-
-def test_a_file_called_config_is_named_after_its_architecture(capsys, tmp_path):
-    """Every model on Hugging Face has a file of that name."""
-    place = tmp_path / "config.json"
-    place.write_text((DATA / "gpt3-125m.json").read_text(encoding="utf-8"), encoding="utf-8")
-
-    assert "\nname: gpt2\n" in ending(capsys, place)[1]
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "complaint"),
-    [
-        ("{}", (), "f: model_type: missing (one of gpt2, "),
-        ('{"model_type": "t5"}', (), "f:1: model_type: unsupported architecture 't5'"),
-        ("{", (), "f:1: is not valid JSON ("),
-        ("[]", ("--format", "hugging-face"), "f: is not a model configuration"),
-        ("{}", ("--node", "polaris"), "--node: does not apply to a model (f)"),
+        (b"{}", (), "f: model_type: missing (one of gpt2, "),
+        (b'{"model_type": "t5"}', (), "f:1: model_type: unsupported architecture 't5'"),
+        (b"{", (), "f:1: is not valid JSON ("),
+        (b"[]", ("--format", "hugging-face"), "f: is not a model configuration"),
+        (b"{}", ("--node", "polaris"), "--node: does not apply to a model (f)"),
         (
-            "{}",
+            b"{}",
             ("--format", "hugginface"),
             "--format hugginface: unknown format (did you mean 'hug",
         ),
     ],
 )
-def test_what_is_no_model_is_one_line_and_leaves_nothing_behind(
+def test_what_cannot_be_read_is_one_line_and_leaves_nothing_behind(
     capsys, tmp_path, monkeypatch, content, options, complaint
 ):
-    """No file is made, not even half of one."""
+    """No traceback: where, what, what now.  No file is made, not even half of one."""
     monkeypatch.chdir(tmp_path)
-    Path("f").write_text(content, encoding="utf-8")
-    code, out, err = ending(capsys, "f", "-o", "mine.yaml", *options)
+    Path("f").write_bytes(content)
+    error = rejected(capsys, "import", "f", "-o", "mine.yaml", *options)
 
-    assert (code, out) == (2, "")
-    assert err.startswith(complaint)
-    assert err.count("\n") == 1
+    assert error.startswith(complaint)
     assert [path.name for path in tmp_path.iterdir()] == ["f"]

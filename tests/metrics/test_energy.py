@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boxes import training
 from clustersim import CatalogError, ScenarioError, simulate
 from clustersim.cost.power import STATE_OF, STATES, machine_power
 from clustersim.metrics.attribution import PARTS
@@ -115,16 +116,9 @@ def test_a_machine_without_power_facts_has_no_power():
 
 def test_a_node_of_adapters_draws_what_was_metered():
     """8 H100 that fine-tune a 70B with adapters draw 6.7 kW, 6.74 on the side of direct current."""
-    job = {
-        "title": "adapters",
-        "cluster": {"name": "dgx-h100", "nodes": 1},
-        "model": "llama2-70b",
-        "plan": {"tensor": 4, "data": 2, "sequence_parallel": True},
-        "batch": {"global": 8, "micro": 1, "sequence": 8192},
-        "precision": "fp8",
-        "framework": "megatron-core",
-        "finetune": {"method": "lora", "rank": 16},
-    }
+    plan, batch = {"tensor": 4, "data": 2, "sequence_parallel": True}, (8, 1, 8192)
+    adapters = {"precision": "fp8", "finetune": {"method": "lora", "rank": 16}}
+    job = training("dgx-h100", 1, "llama2-70b", plan, batch, "megatron-core", **adapters)
     mean = simulate(job).energy.mean
 
     assert mean.devices + mean.hosts == pytest.approx(6741, rel=0.05)

@@ -1,13 +1,11 @@
 """The exposed gather of new weights, chunk by chunk or layer by layer."""
 
-from copy import deepcopy
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boxes import training
 from clustersim.program.tail import exposed_gather
-from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from clustersim.traffic import Traffic
@@ -15,13 +13,7 @@ from enumerated import joint_traffic
 
 PARTS = st.integers(1, 16)
 SECONDS = st.floats(1e-6, 10)
-SCENARIO = {
-    "title": "chunks", "cluster": {"name": "dgx-h100", "nodes": 2},
-    "model": {"name": "llama2-7b", "layers": 32},
-    "plan": {"data": 4, "pipeline": 4, "chunks": 4, "zero": 1, "schedule": "interleaved-1f1b"},
-    "batch": {"global": 64, "micro": 1, "sequence": 2048},
-    "precision": "bf16", "framework": "megatron-core",
-}  # fmt: skip
+PLAN = {"data": 4, "pipeline": 4, "chunks": 4, "zero": 1, "schedule": "interleaved-1f1b"}
 
 
 def taking(seconds):
@@ -53,20 +45,26 @@ def test_without_anything_beside_it_everything_is_seen(whole, parts):
         assert seconds(exposed_gather(taking(whole), parts, whole)) == pytest.approx(whole / parts)
 
 
-def job(*changes):
-    """Return the job of the scenario above with changes."""
-    return build_job(from_mapping("chunks", deepcopy(SCENARIO), changes))
+def scenario(*changes):
+    """Return Llama 2 7B in four chunks on each of four stages."""
+    return training("dgx-h100", 2, "llama2-7b", PLAN, (64, 1, 2048), "megatron-core", *changes)
+
+
+def traffic(*changes):
+    """Return the gathers of new weights of the scenario above by name."""
+    found = joint_traffic(build_job(scenario(*changes)))
+    return {name: moved for name, moved in found.items() if "parameters" in str(name)}
 
 
 def step(*changes):
     """Return the time of a step [s]."""
-    return simulate(from_mapping("chunks", deepcopy(SCENARIO), changes)).step_time
+    return simulate(scenario(*changes)).step_time
 
 
 def test_gathering_new_weights_beside_the_forward_shortens_a_step_and_no_other_does():
     """It is worth less than the gather, and nothing where replicas share no optimiser."""
     overlap = "framework.gradients.gather_overlap=true"
-    gathers = [t for n, t in joint_traffic(job()).items() if "parameters" in str(n)]
+    gathers = traffic().values()
 
     assert gathers
     assert 0 < step() - step(overlap) < max(map(seconds, gathers))
@@ -75,12 +73,10 @@ def test_gathering_new_weights_beside_the_forward_shortens_a_step_and_no_other_d
 
 def test_width_of_gathered_weights_is_their_own():
     """8-bit weights halve what 16-bit ones move, and a missing width is that of activations."""
-
-    def moved(*changes):
-        found = joint_traffic(job(*changes)).items()
-        return {name: t.nbytes for name, t in found if "parameters" in str(name)}
-
-    whole, half = moved(), moved("framework.gradients.gathered=1")
+    whole, half = (
+        {name: t.nbytes for name, t in traffic(*changes).items()}
+        for changes in ((), ("framework.gradients.gathered=1",))
+    )
 
     assert whole
     assert half == {name: pytest.approx(nbytes / 2) for name, nbytes in whole.items()}
@@ -88,18 +84,13 @@ def test_width_of_gathered_weights_is_their_own():
 
 def test_links_busy_with_other_collectives_hide_no_gather():
     """Tensor groups over two nodes keep their adapters busy while a forward runs."""
-    between_nodes = {
-        "title": "between nodes",
-        "cluster": {"name": "desktop-2x3090", "nodes": 4},
-        "model": "mpt-760m",
-        "plan": {
-            "tensor": 2, "pipeline": 2, "data": 2, "zero": 1,
-            "placement": {"order": ["pipeline", "data", "tensor", "context"]},
-        },
-        "batch": {"global": 2, "micro": 1, "sequence": 4096},
-        "precision": "bf16", "framework": "megatron-bridge",
+    plan = {
+        "tensor": 2, "pipeline": 2, "data": 2, "zero": 1,
+        "placement": {"order": ["pipeline", "data", "tensor", "context"]},
     }  # fmt: skip
-    result = simulate(from_mapping("between nodes", between_nodes, []))
+    result = simulate(
+        training("desktop-2x3090", 4, "mpt-760m", plan, (2, 1, 4096), "megatron-bridge")
+    )
 
     busiest = result.links[0]
     assert ".nic" in busiest.name

@@ -14,11 +14,9 @@ import pytest
 
 import clustersim
 from clustersim.errors import ScenarioError
-from small import AXES, SCENARIO, alive, rows_in, small, sweeping, wait_until
+from small import LONG, SCENARIO, alive, finished, rows_in, small, sweeping, table_of, wait_until
 
 PACKAGE = Path(__file__).resolve().parents[2]
-
-LONG = (*AXES, "recompute=none,full")
 
 
 def started(folder, *words, package=PACKAGE):
@@ -81,24 +79,6 @@ def cluster(tmp_path):
         yield made
     finally:
         made.close()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """Return what local processes print."""
-    return finished(sweeping(tmp_path_factory.mktemp("local"), axes=LONG))
-
-
-def finished(process):
-    """Return what a sweep prints, once it has ended well."""
-    out, complaint = process.communicate(timeout=120)
-    assert (process.returncode, complaint) == (0, "")
-    return json.loads(out)
-
-
-def table_of(answer):
-    """Return an answer without the number of runs that were computed for it."""
-    return {key: value for key, value in answer.items() if key != "fresh"}
 
 
 def on(cluster, folder):
@@ -284,11 +264,25 @@ def refused(tmp_path, executor, *, stored=False, **more):
         ("dask://here", "executor: 'dask://here' has no host and port (dask://HOST:PORT)"),
         ("dask:none.json", "executor: none.json: no such file (a scheduler writes it)"),
         ("dask:none.yaml", "none.yaml: no such file"),
+        (
+            "dask:lfs.yaml",
+            "lfs.yaml:1: system: must be 'slurm', 'pbs', 'lsf', 'sge', 'oar', 'moab' or 'htcondor',"
+            " not 'lfs'",
+        ),
+        ("dask:few.yaml", "few.yaml:2: jobs: must be at least 1, not 0"),
+        (
+            "dask:slurm.yaml",
+            "slurm.yaml: system: slurm: there is no 'sbatch' on this computer (run the command"
+            " where jobs are submitted)",
+        ),
     ],
 )
 def test_an_address_that_is_none_is_refused(tmp_path, monkeypatch, address, message):
-    """One line says what is allowed, and no store is written."""
+    """One line names the file, its line and key, and what is allowed; no store is written."""
     monkeypatch.chdir(tmp_path)
+    for system, jobs in (("lfs", 2), ("few", 0), ("slurm", 1)):
+        text = f"system: {system.replace('few', 'slurm')}\njobs: {jobs}\n"
+        Path(f"{system}.yaml").write_text(text, encoding="utf-8")
 
     assert refused(tmp_path, address) == message
 
@@ -307,27 +301,3 @@ def test_a_number_of_processes_excludes_a_cluster(tmp_path):
     assert refused(tmp_path, "dask://127.0.0.1:9", jobs=2) == (
         "executor: excludes a number of jobs (leave out one or the other)"
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "system: lfs\njobs: 2\n",
-            "jobs.yaml:1: system: must be 'slurm', 'pbs', 'lsf', 'sge', 'oar', 'moab' or"
-            " 'htcondor', not 'lfs'",
-        ),
-        ("system: slurm\njobs: 0\n", "jobs.yaml:2: jobs: must be at least 1, not 0"),
-        (
-            "system: slurm\njobs: 1\n",
-            "jobs.yaml: system: slurm: there is no 'sbatch' on this computer (run the command"
-            " where jobs are submitted)",
-        ),
-    ],
-)
-def test_a_file_of_jobs_that_is_wrong_is_refused(tmp_path, monkeypatch, text, message):
-    """One line names the file, the line and the key."""
-    monkeypatch.chdir(tmp_path)
-    Path("jobs.yaml").write_text(text, encoding="utf-8")
-
-    assert refused(tmp_path, "dask:jobs.yaml") == message

@@ -1,6 +1,5 @@
 """Many runs survive a kill, an interrupt, a dead worker and a second process."""
 
-import json
 import os
 import signal
 from concurrent.futures import BrokenExecutor
@@ -12,25 +11,9 @@ from clustersim.runs.execution import run_all
 from clustersim.runs.executors import workers
 from clustersim.runs.store import Store, Study
 from clustersim.runs.variants import FAILED, INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Variant
-from small import AXES, alive, children_of, rows_in, small, sweeping, wait_until
+from small import LONG, alive, children_of, finished, rows_in, small, sweeping, table_of, wait_until
 
 STUDY = Study("a study", "sweep", "a title")
-
-LONG = (*AXES, "recompute=none,full")
-"""Axes of a sweep that runs for about a second, so that it can be disturbed."""
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """Return what the sweep prints when nothing happens to it."""
-    return finished(sweeping(tmp_path_factory.mktemp("undisturbed"), axes=LONG))
-
-
-def finished(process):
-    """Return what a sweep prints, once it has ended well."""
-    out, complaint = process.communicate(timeout=120)
-    assert (process.returncode, complaint) == (0, "")
-    return json.loads(out)
 
 
 def workers_of(process, runs, store):
@@ -39,11 +22,6 @@ def workers_of(process, runs, store):
     workers = children_of(process.pid)
     wait_until(lambda: len(rows_in(store)) >= runs, f"{runs} runs are in the cache")
     return workers
-
-
-def table_of(answer):
-    """Return an answer without the number of runs that were computed for it."""
-    return {key: value for key, value in answer.items() if key != "fresh"}
 
 
 @pytest.mark.large

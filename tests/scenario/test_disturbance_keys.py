@@ -68,10 +68,31 @@ def test_more_blocks_than_can_be_replayed_are_rejected():
             "disturbances[1].type: 'jitter' is already the name of another disturbance"
             " (give each a name of its own)",
         ),
+        (
+            "{type: failed-nic, node: 9, nic: 0}",
+            "disturbances[0].node: 9 is no node of the job (it has 0 to 1)",
+        ),
+        (
+            "{type: slow-nic, node: 0, nic: 7, bandwidth: 0.5}",
+            "disturbances[0].nic: 7 is no NIC of a node (it has 0 to 3)",
+        ),
+        (
+            "{type: slow-link, link: n0.nic0>g0.s0, bandwidth: 0.5}",
+            "disturbances[0].link: 'n0.nic0>g0.s0' is no link of the job's machine (did you mean"
+            " 'n0.nic0>g0s0'?)",
+        ),
+        (
+            "{type: slow-link, link: n0.nic0>g0s0}",
+            "disturbances[0]: needs bandwidth or loss (bandwidth: 0.5, or loss: 0.001)",
+        ),
+        (
+            "{type: failed-cable, link: n0.nic0>g0s0}",
+            "disturbances[0].link: 'n0.nic0>g0s0' is the cable of a NIC (use type: failed-nic)",
+        ),
     ],
 )
 def test_a_wrong_disturbance_is_named(given, problem):
-    """A wrong value of a disturbance is one line with its place, and what is allowed."""
+    """A wrong value, or a link or NIC that the machine lacks, is one line, with what is allowed."""
     setting = f"disturbances=[{given}]"
     with pytest.raises(ClustersimError) as error:
         build_job(load("frontier-22b", [setting]))

@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog.fabrics import Dragonfly, FatTree, SingleSwitch
-from clustersim.program.collectives.ring import channels, local_rings
 from clustersim.scenario.load import load
 from clustersim.topology.cluster import build_cluster
-from enumerated import loads_of_edges
 
 MODEST = settings(max_examples=20, deadline=None)
 CABLE = {"bandwidth": {"value": "25 GB/s", "assumed": "a test"}} | {
@@ -33,38 +31,31 @@ def fact(value):
     return {"value": value, "assumed": "a test"}
 
 
-def dragonfly(groups, switches, nodes_per_switch, pair_links, routing, seed=0):
-    return Dragonfly.model_validate(
-        {
-            "type": "dragonfly",
-            "groups": fact(groups),
-            "switches_per_group": fact(switches),
-            "nodes_per_switch": fact(nodes_per_switch),
-            "links_per_group_pair": fact(pair_links),
-            "link": CABLE,
-            "routing": fact(routing),
-            "seed": seed,
-        }
-    )
+def made(kind, type, **counts):
+    """Return a fabric of a type with these counts."""
+    facts = {name: fact(value) for name, value in counts.items()}
+    return kind.model_validate({"type": type, "link": CABLE, **facts})
 
 
-def fat_tree(
-    rail_optimised, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks,
-    routing="adaptive", seed=0,
-):  # fmt: skip
-    return FatTree.model_validate(
-        {
-            "type": "fat-tree",
-            "rail_optimised": fact(rail_optimised),
-            "nodes_per_leaf": fact(nodes_per_leaf),
-            "leaf_uplinks": fact(leaf_uplinks),
-            "leaves_per_pod": fact(leaves_per_pod),
-            "pod_uplinks": fact(pod_uplinks),
-            "link": CABLE,
-            "routing": fact(routing),
-            "seed": seed,
-        }
-    )
+def dragonfly(groups, switches, nodes_per_switch, pair_links, routing):
+    return made(
+        Dragonfly, "dragonfly", groups=groups, switches_per_group=switches, routing=routing,
+        nodes_per_switch=nodes_per_switch, links_per_group_pair=pair_links,
+    )  # fmt: skip
+
+
+def fat_tree(rails, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks, routing="adaptive"):
+    return made(
+        FatTree, "fat-tree", rail_optimised=rails, routing=routing, nodes_per_leaf=nodes_per_leaf,
+        leaf_uplinks=leaf_uplinks, leaves_per_pod=leaves_per_pod, pod_uplinks=pod_uplinks,
+    )  # fmt: skip
+
+
+def whole(shape, routing="minimal"):
+    """Return a dragonfly whose groups are all filled with nodes of Frontier."""
+    groups, switches, nodes_per_switch, _ = shape
+    nodes = groups * switches // 4 * nodes_per_switch
+    return machine(FRONTIER, dragonfly(*shape, routing), nodes)
 
 
 def machine(base, fabric, nodes):
@@ -166,9 +157,7 @@ def test_a_minimal_dragonfly_route_is_the_shortest_through_its_two_groups(shape,
 
     Through a third group two global cables may be fewer hops; that is not minimal routing.
     """
-    groups, switches, nodes_per_switch, _ = shape
-    per_group = switches // 4 * nodes_per_switch
-    cluster = machine(FRONTIER, dragonfly(*shape, "minimal"), groups * per_group)
+    cluster, per_group = whole(shape), shape[1] // 4 * shape[2]
     a, b = (data.draw(st.integers(0, cluster.devices - 1)) for _ in "ab")
     homes = {d // 8 // per_group for d in (a, b)}
     graph = ways(cluster, a, b)
@@ -189,10 +178,7 @@ def test_every_hop_of_a_minimal_route_is_a_cable(shape, data):
 
     Two groups may have several cables between the same two switches; the edge is their sum.
     """
-    groups, switches, nodes_per_switch, _ = shape
-    cluster = machine(
-        FRONTIER, dragonfly(*shape, "minimal"), groups * switches // 4 * nodes_per_switch
-    )
+    cluster = whole(shape)
     cables = Counter((a, b) for a, b, _ in cluster.fabric.edges(cluster.nodes))
     a, b = (data.draw(st.integers(0, cluster.devices - 1)) for _ in "ab")
 
@@ -209,10 +195,8 @@ def test_every_hop_of_a_minimal_route_is_a_cable(shape, data):
 @given(small_dragonflies)
 def test_every_cable_between_two_groups_has_one_end_in_each(shape):
     """Every pair of groups is joined by the stated number of cables, the same both ways."""
-    groups, switches, nodes_per_switch, pair_links = shape
-    cluster = machine(
-        FRONTIER, dragonfly(*shape, "minimal"), groups * switches // 4 * nodes_per_switch
-    )
+    groups, *_, pair_links = shape
+    cluster = whole(shape)
     between, ends = Counter(), Counter()
     for a, b, hop in cluster.fabric.edges(cluster.nodes):
         home, other = (int(end[1 : end.index("s")]) for end in (a, b))
@@ -230,11 +214,10 @@ def test_every_cable_between_two_groups_has_one_end_in_each(shape):
 @given(small_dragonflies)
 def test_an_adaptive_dragonfly_adds_up_its_cables(shape):
     """A bundle is as wide as the cables out of its switch into the group, or out of the group."""
-    groups, switches, nodes_per_switch, _ = shape
-    nodes = groups * switches // 4 * nodes_per_switch
-    cluster = machine(FRONTIER, dragonfly(*shape, "adaptive"), nodes)
+    groups, switches, *_ = shape
+    cluster = whole(shape, "adaptive")
     local, out = Counter(), Counter()
-    for a, b, hop in cluster.fabric.edges(nodes):
+    for a, b, hop in cluster.fabric.edges(cluster.nodes):
         home, other = (end[1 : end.index("s")] for end in (a, b))
         if home == other:
             local[a] += hop.bandwidth
@@ -259,10 +242,7 @@ def test_an_adaptive_dragonfly_adds_up_its_cables(shape):
 @given(small_dragonflies, st.data())
 def test_an_adaptive_route_waits_for_the_longest_minimal_one(shape, data):
     """Adaptive routes are charged one cable inside a group and three across, never less."""
-    groups, switches, nodes_per_switch, _ = shape
-    nodes = groups * switches // 4 * nodes_per_switch
-    adaptive = machine(FRONTIER, dragonfly(*shape, "adaptive"), nodes)
-    minimal = machine(FRONTIER, dragonfly(*shape, "minimal"), nodes)
+    adaptive, minimal = whole(shape, "adaptive"), whole(shape)
     a, b = (data.draw(st.integers(0, adaptive.devices - 1)) for _ in "ab")
 
     longer = adaptive.route(a, b).latency
@@ -318,14 +298,12 @@ def test_the_links_of_a_frontier_node_are_symmetric():
     assert sum(widths.values()) == pytest.approx(2 * 0.75 * (4 * 200e9 + 2 * 100e9 + 6 * 50e9))
 
 
-def test_every_gcd_uses_the_nic_of_its_own_package():
-    """GCDs (0, 1), (2, 3), (4, 5), (6, 7) are packages; the NIC of each hangs on the odd one."""
-    assert build_cluster(FRONTIER, 1).node.nic_of == (0, 0, 1, 1, 2, 2, 3, 3)
-
-
-def test_every_gpu_of_a_dgx_has_its_own_nic():
-    """GPU i leaves by NIC i."""
-    assert build_cluster(SELENE, 1).node.nic_of == tuple(range(8))
+@pytest.mark.parametrize(
+    ("base", "nics"), [(FRONTIER, (0, 0, 1, 1, 2, 2, 3, 3)), (SELENE, tuple(range(8)))]
+)
+def test_every_device_uses_the_nic_next_to_it(base, nics):
+    """GCDs (0, 1), (2, 3), ... are packages, whose NIC is on the odd one; GPU i has NIC i."""
+    assert build_cluster(base, 1).node.nic_of == nics
 
 
 def test_gcd_0_has_no_direct_link_to_gcd_4():
@@ -350,92 +328,3 @@ def test_a_route_consists_of_its_hops(a, b):
     assert route.latency == sum(hop.latency for hop in hops)
     assert route.network == (a // 8 != b // 8)
     assert len(set(route.links)) == len(route.links)
-
-
-# --- rings ----------------------------------------------------------------------------------------
-
-
-def ring_phase(cluster, group):
-    """Return what all rings of a group put on each link, for each byte of their stream."""
-    pairs = [(a, b, share) for ends, share in channels(cluster, group) for a, b in ends]
-    return loads_of_edges(cluster, pairs)
-
-
-def stream(cluster, phase):
-    """Return the stream that the slowest link lets through [B/s]."""
-    return min(cluster.links.capacities[link] / share for link, share in phase.items())
-
-
-def test_rings_of_a_frontier_node_use_links_within_their_width():
-    """All rings together at full pace fill no link above its width, and the tightest exactly."""
-    cluster = build_cluster(FRONTIER, 1)
-    node = cluster.node
-    rings = local_rings(node, tuple(range(8)))
-    assert sum(share for _, share in rings) == pytest.approx(1.0)
-    assert all(sorted(circle) == list(range(8)) for circle, _ in rings)
-    phase = ring_phase(cluster, range(8))
-    pace = stream(cluster, phase)
-    used = Counter()
-    for circle, share in rings:
-        for a, b in zip(circle, [*circle[1:], circle[0]], strict=True):
-            used[a, b] += share * pace
-
-    assert set(used) <= set(node.widths)
-    assert len(used) == len(phase)
-    full = [used[pair] / node.widths[pair] for pair in used]
-    assert max(full) == pytest.approx(1.0)
-
-
-def test_rings_of_a_frontier_node_carry_150_gb_a_second():
-    """The 8 GCDs have four rings of 50 GB/s x 0.75 = 37.5 GB/s of payload: 150 GB/s.
-
-    Each way, two of them share every link of 100 GB/s and each package; the links of 50 GB/s carry
-    one, but for 0-2 and 4-6, over which no further circle closes.
-    """
-    cluster = build_cluster(FRONTIER, 1)
-    phase = ring_phase(cluster, range(8))
-    crossed = Counter(round(share * 4) for share in phase.values())
-
-    assert stream(cluster, phase) == pytest.approx(150e9)
-    assert crossed == {2: 2 * (4 + 2), 1: 2 * 4}
-
-
-def test_a_ring_in_a_dgx_runs_at_the_rate_of_a_switch_link():
-    """8 A100 on a crossbar: one ring at 300 GB/s x 0.783 = 234.9 GB/s, as was measured."""
-    cluster = build_cluster(SELENE, 1)
-    phase = ring_phase(cluster, range(8))
-
-    assert stream(cluster, phase) == pytest.approx(234.9e9)
-    assert len(phase) == 16
-    assert set(phase.values()) == {1.0}
-
-
-def test_rings_across_nodes_use_every_nic_once():
-    """Two DGX, 16 ranks: 8 channels, each over one NIC: 8 x 23.5 = 188 GB/s in all."""
-    cluster = build_cluster(SELENE, 2)
-    phase = ring_phase(cluster, range(16))
-    nics = {
-        cluster.links.names[link]: share
-        for link, share in phase.items()
-        if cluster.links.kinds[link] == "nic"
-    }
-
-    assert len(nics) == 2 * 8 * 2
-    assert set(nics.values()) == {1 / 8}
-    assert stream(cluster, phase) == pytest.approx(8 * 25e9 * 0.94)
-
-
-@MODEST
-@given(st.sampled_from([FRONTIER, SELENE]), st.sets(st.integers(0, 7), min_size=2), st.data())
-def test_a_ring_sends_its_whole_stream_into_and_out_of_each_member(base, members, data):
-    """Whatever the rings, each member passes on one unit of the stream, and gets one."""
-    cluster = build_cluster(base, 1)
-    order = tuple(data.draw(st.permutations(sorted(members))))
-    out, into = Counter(), Counter()
-    for circle, share in local_rings(cluster.node, order):
-        assert sorted(circle) == sorted(members)
-        for a, b in zip(circle, [*circle[1:], circle[0]], strict=True):
-            out[a] += share
-            into[b] += share
-
-    assert out == into == {member: pytest.approx(1.0) for member in members}

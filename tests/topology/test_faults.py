@@ -4,21 +4,13 @@ from itertools import permutations
 
 import pytest
 
+from boxes import DATA
 from clustersim.errors import PlanError
-from clustersim.scenario.load import from_mapping, load
-from clustersim.simulation.step.build import build_job
+from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.cluster import build_cluster
 from clustersim.topology.faults import FailedCable, FaultyNic, SlowLink, goodput
 from clustersim.topology.link_names import links_like
-
-DATA = {
-    "title": "a test",
-    "model": "gpt-22b",
-    "batch": {"global": 8, "micro": 1, "sequence": 2048},
-    "precision": "bf16",
-    "framework": "megatron-deepspeed",
-}
 
 CABLES = [("n0.nic0", "a"), ("n1.nic0", "c"), *map(tuple, ("ab", "bc", "ad", "de", "ec"))]
 
@@ -148,41 +140,6 @@ def test_a_longer_path_is_taken_where_no_equal_one_remains():
         "de",
         "ec",
     ]
-
-
-@pytest.mark.parametrize(
-    ("disturbance", "problem"),
-    [
-        (
-            "{type: failed-nic, node: 9, nic: 0}",
-            "disturbances[0].node: 9 is no node of the job (it has 0 to 1)",
-        ),
-        (
-            "{type: slow-nic, node: 0, nic: 7, bandwidth: 0.5}",
-            "disturbances[0].nic: 7 is no NIC of a node (it has 0 to 3)",
-        ),
-        (
-            "{type: slow-link, link: n0.nic0>g0.s0, bandwidth: 0.5}",
-            "disturbances[0].link: 'n0.nic0>g0.s0' is no link of the job's machine (did you mean"
-            " 'n0.nic0>g0s0'?)",
-        ),
-        (
-            "{type: slow-link, link: n0.nic0>g0s0}",
-            "disturbances[0]: needs bandwidth or loss (bandwidth: 0.5, or loss: 0.001)",
-        ),
-        (
-            "{type: failed-cable, link: n0.nic0>g0s0}",
-            "disturbances[0].link: 'n0.nic0>g0s0' is the cable of a NIC (use type: failed-nic)",
-        ),
-    ],
-)
-def test_a_wrong_fault_is_named(disturbance, problem):
-    """A link or NIC that the machine lacks is one line, with what it has."""
-    setting = f"disturbances=[{disturbance}]"
-    with pytest.raises(ValueError, match="disturbances") as error:
-        build_job(load("frontier-22b", [setting]))
-
-    assert str(error.value) == f"--set {setting}: {problem}"
 
 
 def test_a_failed_cable_that_cuts_the_job_in_two_is_rejected():

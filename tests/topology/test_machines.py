@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
 import pytest
@@ -12,17 +12,10 @@ from clustersim.catalog.fabrics import Dragonfly, Torus
 from clustersim.catalog.facts import facts
 from clustersim.catalog.machines import DeviceLinks, DeviceSwitch
 from clustersim.program.collectives.communicator import Communicator
-from clustersim.scenario.load import from_mapping
+from clustersim.scenario.entries import entry
 from clustersim.topology.cluster import build_cluster
 from clustersim.topology.node import build_node
 
-DATA = {
-    "title": "a test",
-    "model": "gpt-22b",
-    "batch": {"global": 8, "micro": 1, "sequence": 2048},
-    "precision": "bf16",
-    "framework": "megatron-deepspeed",
-}
 CLUSTERS = finding.entry_names("cluster")
 NODES = finding.entry_names("node")
 ACCELERATORS = finding.entry_names("accelerator")
@@ -31,24 +24,12 @@ WIDTHS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
 
 
 @cache
-def cluster(name):
-    """Return a shipped cluster as it was read."""
-    return from_mapping("test", {**DATA, "cluster": {"name": name, "nodes": 1}}).scenario.cluster
+def record(kind, name):
+    """Return a shipped entry as it was read."""
+    return entry(kind, name).record
 
 
-@cache
-def node(name):
-    """Return a shipped node as it was read, on a fabric that takes any."""
-    data = {**DATA, "cluster": {"name": "dgx-a100", "nodes": 1, "node": name}}
-    return from_mapping("test", data).scenario.cluster.node
-
-
-@cache
-def accelerator(name):
-    """Return a shipped device as it was read."""
-    inside = {"name": "dgx-a100", "accelerator": name}
-    data = {**DATA, "cluster": {"name": "dgx-a100", "nodes": 1, "node": inside}}
-    return from_mapping("test", data).scenario.cluster.node.accelerator
+cluster, node, accelerator = (partial(record, kind) for kind in ("cluster", "node", "accelerator"))
 
 
 def of_shape(shape):
@@ -70,18 +51,6 @@ def inside_bandwidth(record, device, kind):
 
 
 # --- every file -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", CLUSTERS)
-def test_every_cluster_loads_by_its_name(name):
-    """A cluster has a shipped node, accelerator and library, and states its size."""
-    record = cluster(name)
-
-    assert (record.kind, record.name) == ("cluster", name)
-    assert record.node.name in NODES
-    assert record.node.accelerator.name in ACCELERATORS
-    assert record.node.library.name in finding.entry_names("library")
-    assert record.size >= 1
 
 
 def test_every_node_and_accelerator_has_a_cluster():

@@ -166,20 +166,18 @@ def test_fugaku_has_158976_nodes_and_closes_x_y_z_and_b():
     assert fabric.node((23, 22, 23, 1, 2, 1)) == 158_975
 
 
-def test_a_job_closes_the_axes_that_it_has_whole():
-    """A block of 24 x 2 x 24 x 2 x 3 x 2 has 13,824 nodes; X, Z and b are rings, the others not."""
-    fabric = torus(**FUGAKU, job=[24, 2, 24, 2, 3, 2])
+def test_a_job_closes_the_axes_that_it_has_whole_and_virtually_its_joined_ones():
+    """A block of 24 x 2 x 24 x 2 x 3 x 2 has 13,824 nodes; X, Z and b are rings, the others not.
 
-    assert prod(fabric.lengths) == 13_824
-    assert fabric.rings == (True, False, True, False, True, False)
+    X-a and Z-c make rings of 48, Y-b one of 6: the 48 x 6 x 48 that a job of that size sees.
+    """
+    block, seen = (
+        torus(**FUGAKU, job=[24, 2, 24, 2, 3, 2], virtual=virtual) for virtual in (False, True)
+    )
 
-
-def test_the_virtual_torus_of_a_job_closes_its_joined_axes():
-    """X-a and Z-c make rings of 48, Y-b one of 6: the 48 x 6 x 48 that a job of that size sees."""
-    fabric = torus(**FUGAKU, job=[24, 2, 24, 2, 3, 2], virtual=True)
-
-    assert fabric.lengths == (48, 6, 48)
-    assert fabric.rings == (True, True, True)
+    assert prod(block.lengths) == 13_824
+    assert block.rings == (True, False, True, False, True, False)
+    assert (seen.lengths, seen.rings) == ((48, 6, 48), (True, True, True))
 
 
 @pytest.mark.parametrize(

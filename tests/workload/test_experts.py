@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boxes import training
 from clustersim.errors import ClustersimError
-from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.answer import ExpertBalance
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
@@ -26,16 +26,8 @@ EXPERTS = Layer(experts=True)
 
 def scenario(*changes, **plan):
     """A mixture of 8 experts, 2 for a token, in four layers on two nodes of eight."""
-    given_ = {
-        "title": "a mixture of experts",
-        "cluster": {"name": "dgx-h100", "nodes": 2},
-        "model": {"name": "mixtral-8x7b", "layers": 4},
-        "plan": {"data": 16, "expert": 8, **plan},
-        "batch": {"global": 32, "micro": 1, "sequence": 4096},
-        "precision": "bf16",
-        "framework": "megatron-core",
-    }
-    return from_mapping("test", given_, [*changes])
+    model, plan = {"name": "mixtral-8x7b", "layers": 4}, {"data": 16, "expert": 8, **plan}
+    return training("dgx-h100", 2, model, plan, (32, 1, 4096), "megatron-core", *changes)
 
 
 def products(job):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boxes import training
 from clustersim.cost.compute import followed_seconds
 from clustersim.program.blocks.blocks import Blocks
-from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import FORWARD
@@ -20,16 +20,9 @@ SECONDS = st.floats(0, 10)
 
 def scenario(*changes, framework="megatron-bridge", precision="bf16"):
     """Sixteen small experts for each of eight ranks of one node."""
-    given_ = {
-        "title": "small experts",
-        "cluster": {"name": "dgx-h100", "nodes": 1},
-        "model": {"name": "qwen3-30b-a3b", "layers": 4},
-        "plan": {"data": 8, "expert": 8},
-        "batch": {"global": 64, "micro": 1, "sequence": 4096},
-        "precision": precision,
-        "framework": framework,
-    }
-    return from_mapping("test", given_, [*changes])
+    model, plan = {"name": "qwen3-30b-a3b", "layers": 4}, {"data": 8, "expert": 8}
+    batch = (64, 1, 4096)
+    return training("dgx-h100", 1, model, plan, batch, framework, *changes, precision=precision)
 
 
 def kernels(*changes, back=False, **wish):

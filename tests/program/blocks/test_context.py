@@ -2,9 +2,9 @@
 
 import pytest
 
+from boxes import training
 from clustersim.errors import PlanError
 from clustersim.memory.peak import running_layer
-from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from clustersim.workload.kernels import Collective, Flash, flat
@@ -16,17 +16,9 @@ PLAIN = Layer()
 
 def scenario(*changes, **plan):
     """Llama 3 8B in four layers on sixteen devices, with long sequences."""
-    given_ = {
-        "title": "long sequences",
-        "cluster": {"name": "dgx-h100", "nodes": 2},
-        "model": {"name": "llama3-8b", "layers": 4},
-        "plan": {"data": 4, "context": 4, **plan},
-        "batch": {"global": 16, "micro": 1, "sequence": 32768},
-        "precision": "bf16",
-        "recompute": "full",
-        "framework": "megatron-core",
-    }
-    return from_mapping("test", given_, [*changes])
+    model, plan = {"name": "llama3-8b", "layers": 4}, {"data": 4, "context": 4, **plan}
+    batch = (16, 1, 32768)
+    return training("dgx-h100", 2, model, plan, batch, "megatron-core", *changes, recompute="full")
 
 
 def core(job):

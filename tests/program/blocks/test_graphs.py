@@ -1,40 +1,28 @@
 """Layers issued as CUDA graphs: what is captured, what it gains, and what no graph can hold."""
 
-from copy import deepcopy
 from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boxes import training
 from clustersim.errors import PlanError
 from clustersim.memory.states import steady_parts
 from clustersim.program.blocks.blocks import Blocks
-from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import BACKWARD, FORWARD
 
 MODEST = settings(max_examples=20, deadline=None)
-DATA = {
-    "title": "a test",
-    "cluster": {"name": "dgx-h100", "nodes": 1},
-    "model": "gpt3-2.7b",
-    "plan": {"tensor": 4, "data": 2},
-    "batch": {"global": 4, "micro": 1, "sequence": 2048},
-    "precision": "bf16",
-    "framework": "megatron-core-graphs",
-}
-EXPERTS = {
-    "model": "mixtral-8x7b",
-    "plan": {"tensor": 1, "data": 8, "expert": 8},
-    "batch": {"global": 8, "micro": 1, "sequence": 2048},
-}
+DENSE = ("gpt3-2.7b", {"tensor": 4, "data": 2}, (4, 1, 2048))
+EXPERTS = ("mixtral-8x7b", {"tensor": 1, "data": 8, "expert": 8}, (8, 1, 2048))
 
 
 def case(*changes, experts=False):
     """Return the scenario of this file with some changes."""
-    return from_mapping("test", deepcopy({**DATA, **(EXPERTS if experts else {})}), changes)
+    shape = EXPERTS if experts else DENSE
+    return training("dgx-h100", 1, *shape, "megatron-core-graphs", *changes)
 
 
 @cache

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boxes import training
 from clustersim.errors import PlanError
 from clustersim.program.blocks.units import Move, Unit, total_seconds
 from clustersim.program.blocks.work import block_work, layer_kernels
 from clustersim.program.movement.sharding import layer_fetch, layer_push, tails
-from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import BACKWARD, FORWARD
@@ -28,33 +28,20 @@ ROWS = st.lists(
 
 def scenario(settings=(), **plan):
     """Llama 2 7B trained as a whole on eight A100 with FSDP as fsdp_qlora uses it."""
-    data = {
-        "title": "Llama 2 7B on one board",
-        "cluster": {"name": "dgx-a100", "nodes": 1},
-        "model": "llama2-7b",
-        "plan": {"data": 8, "zero": 3, **plan},
-        "batch": {"global": 8, "micro": 1, "sequence": 2048},
-        "precision": "bf16",
-        "recompute": "full",
-        "framework": "fsdp-qlora",
-    }
-    return from_mapping("overlap", data, settings)
+    plan, batch = {"data": 8, "zero": 3, **plan}, (8, 1, 2048)
+    return training(
+        "dgx-a100", 1, "llama2-7b", plan, batch, "fsdp-qlora", *settings, recompute="full"
+    )
 
 
 def adapted(*settings):
     """QLoRA of Llama 2 7B on two cards, the second one on four lanes."""
-    data = {
-        "title": "QLoRA of Llama 2 7B",
-        "cluster": {"name": "desktop-2x3090-older", "nodes": 1},
-        "model": "llama2-7b",
-        "plan": {"data": 2, "zero": 3},
-        "batch": {"global": 8, "micro": 4, "sequence": 2048},
-        "precision": "bf16",
-        "recompute": "full",
-        "framework": "fsdp-qlora",
-        "finetune": {"method": "qlora", "rank": 64, "targets": ["qkv", "mlp"]},
-    }
-    return from_mapping("adapted", data, settings)
+    plan, batch = {"data": 2, "zero": 3}, (8, 4, 2048)
+    adapters = {"method": "qlora", "rank": 64, "targets": ["qkv", "mlp"]}
+    return training(
+        "desktop-2x3090-older", 1, "llama2-7b", plan, batch, "fsdp-qlora", *settings,
+        recompute="full", finetune=adapters,
+    )  # fmt: skip
 
 
 # --- overlap --------------------------------------------------------------------------------------

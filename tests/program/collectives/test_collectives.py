@@ -285,8 +285,7 @@ def test_a_tree_over_two_nodes_halves_the_traffic_of_a_ring(local):
 
 def test_a_fabric_that_adds_up_carries_each_share_once_on_every_cable():
     """80 nodes are on three leaves a rail: an eighth goes up once from each leaf, and down once."""
-    cluster = machine("superpod-h100", 80)
-    cluster = replace_fabric(cluster, replace(cluster.fabric, reduces=True))
+    cluster = reducing("superpod-h100", 80, hashed=False)
     load = fixed(cluster, "sharp", "all-reduce", range(640)).load("sharp", "all-reduce")
     outside = [link for link in load.shares if cluster.links.kinds[link] not in INSIDE]
     kinds = Counter(cluster.links.kinds[link] for link in outside)
@@ -307,10 +306,10 @@ def test_a_reduction_in_the_fabric_goes_around_a_failed_cable():
     assert any(link.startswith("leaf8>spine") for link in crossed)
 
 
-def reducing(name, nodes, *faults):
-    """Return a machine of single cables, of which the switches reduce."""
+def reducing(name, nodes, *faults, hashed=True):
+    """Return a machine, of single cables where flows are hashed, of which the switches reduce."""
     plain = machine(name, nodes)
-    fabric = replace(plain.fabric, reduces=True, hashed=True)
+    fabric = replace(plain.fabric, reduces=True, hashed=hashed)
     found = find_faults(faults, plain.node, fabric, nodes)
     return Cluster(name, nodes, plain.node, plain.accelerator, plain.library, fabric, found)
 
@@ -323,13 +322,6 @@ def links_of_reduction(cluster):
 
 
 INSIDE = ("crossbar", "bus")
-
-
-def replace_fabric(cluster, fabric):
-    """Return the machine with another network."""
-    return Cluster(
-        cluster.name, cluster.nodes, cluster.node, cluster.accelerator, cluster.library, fabric
-    )
 
 
 # --- double binary trees --------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boxes import DATA
 from clustersim.arrays import multisets, numbered, ranked
 from clustersim.engine.replay import replay
 from clustersim.program.collectives.communicator import Communicator
@@ -16,7 +17,6 @@ from clustersim.topology.cluster import build_cluster
 
 MODEST = settings(max_examples=25, deadline=None)
 
-HASHED = {"routing": {"value": "hashed", "assumed": "a test"}}
 MACHINES = {
     "dragonfly": ("frontier", 130, {}),
     "hashed dragonfly": ("frontier", 130, {"fabric.routing": "hashed", "fabric.detour": None}),
@@ -32,18 +32,9 @@ MACHINES = {
 def built(name):
     """Return a machine by its name in `MACHINES`."""
     cluster, nodes, changes = MACHINES[name]
-    settings_ = [
-        f"cluster.{key}={'null' if value is None else value}" for key, value in changes.items()
-    ]
-    data = {
-        "title": "a test",
-        "model": "gpt-22b",
-        "batch": {"global": 8, "micro": 1, "sequence": 2048},
-        "precision": "bf16",
-        "framework": "megatron-deepspeed",
-        "cluster": {"name": cluster, "nodes": nodes},
-    }
-    return build_cluster(from_mapping("test", data, settings_).scenario.cluster, nodes)
+    changes = [f"cluster.{key}={value or 'null'}" for key, value in changes.items()]
+    data = {**DATA, "cluster": {"name": cluster, "nodes": nodes}}
+    return build_cluster(from_mapping("test", data, changes).scenario.cluster, nodes)
 
 
 BUILT = {}

@@ -1,26 +1,15 @@
 """Collectives of one block share links: gathers, reductions, and what runs between the kernels."""
 
+from functools import partial
+
 import pytest
 
+from boxes import training
 from clustersim.program import compile as compiling
 from clustersim.program.links.contention import Contention
-from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.simulate import simulate
 
-
-def loaded(cluster, nodes, model, plan, batch, framework="nemo-automodel", **more):
-    """Return a scenario of bf16 training."""
-    data = {
-        "title": "a test",
-        "cluster": {"name": cluster, "nodes": nodes},
-        "model": model,
-        "plan": plan,
-        "batch": {"global": batch[0], "micro": batch[1], "sequence": batch[2]},
-        "precision": "bf16",
-        "framework": framework,
-    }
-    return from_mapping("test", data | more)
-
+loaded = partial(training, framework="nemo-automodel")
 
 L40S = ("server-8xl40s", 2, "llama3-8b", {"data": 16, "zero": 3}, (32, 1, 8192))
 SHARING = {
@@ -40,7 +29,10 @@ SHARING = {
             "placement": {"order": ["data", "pipeline", "tensor", "context"]},
         },
         (24, 2, 2048),
-        {"name": "megatron-core", "schedules": {"value": ["dualpipe"], "assumed": "a test"}},
+        framework={
+            "name": "megatron-core",
+            "schedules": {"value": ["dualpipe"], "assumed": "a test"},
+        },
     ),
     "gathers beside reductions of gradients": loaded(*L40S),
     "context, experts and shards": loaded(
@@ -74,12 +66,14 @@ SHARING = {
 
 
 @pytest.mark.parametrize("scenario", SHARING.values(), ids=SHARING.keys())
-def test_no_link_carries_more_than_it_can(scenario):
-    """The busiest link of a step is busy for no longer than the step, in each such layout."""
+def test_no_link_carries_more_than_it_can_and_sharing_makes_a_step_longer(scenario, monkeypatch):
+    """The busiest link is busy for no longer than the step, which links for each would shorten."""
     result = simulate(scenario)
 
     assert max(link.nbytes / link.capacity for link in result.program.carried) <= result.step_time
     assert sum(result.attribution.values()) == pytest.approx(result.step_time, rel=1e-9)
+    closed_form(monkeypatch)
+    assert simulate(scenario).step_time < result.step_time
 
 
 def closed_form(monkeypatch):
@@ -88,15 +82,6 @@ def closed_form(monkeypatch):
         compiling, "contention_of", lambda *_: Contention({}, {}, always=False, bound=0.0)
     )
     monkeypatch.setattr("clustersim.simulation.step.simulate.check_step", lambda *_: None)
-
-
-@pytest.mark.parametrize("scenario", SHARING.values(), ids=SHARING.keys())
-def test_sharing_links_makes_a_step_longer(scenario, monkeypatch):
-    """A step in which collectives share links is longer than with all links to each of them."""
-    shared = simulate(scenario).step_time
-    closed_form(monkeypatch)
-
-    assert simulate(scenario).step_time < shared
 
 
 @pytest.mark.parametrize(
@@ -143,7 +128,7 @@ def test_links_that_only_blocks_use_are_counted():
     """Their gathers cross links that no other transfer does; they were numbered too late."""
     plan, batch = {"data": 512, "zero": 3}, (1536, 3, 8192)
     result = simulate(
-        loaded("frontier", 64, "llama3-8b", plan, batch, "pytorch-fsdp", recompute="full")
+        loaded("frontier", 64, "llama3-8b", plan, batch, framework="pytorch-fsdp", recompute="full")
     )
 
     assert result.attribution["sharding_communication"] >= 0

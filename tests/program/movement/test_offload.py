@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boxes import training
 from clustersim import simulate
 from clustersim.cost.host import host_optimiser_seconds, host_rate
 from clustersim.errors import CatalogError, ClustersimError
 from clustersim.program.movement.offload import HostLink, host_fetch, host_push
-from clustersim.scenario.load import from_mapping, load_cluster
+from clustersim.scenario.load import load_cluster
 from clustersim.simulation.step.build import build_job
 from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.topology.cluster import build_cluster
@@ -20,20 +21,11 @@ QLORA = {"method": "qlora", "rank": 64, "targets": ["qkv", "mlp"]}
 
 def scenario(offload=None, *, cluster="desktop-2x3090-older", settings=(), **changes):
     """Llama 2 7B on two cards, its weights shared out, one sequence each."""
-    data = {
-        "title": "Llama 2 7B on two cards",
-        "cluster": {"name": cluster, "nodes": 1},
-        "model": "llama2-7b",
-        "plan": {"data": 2, "zero": 3},
-        "batch": {"global": 2, "micro": 1, "sequence": 512},
-        "precision": "bf16",
-        "recompute": "full",
-        "framework": "fsdp-qlora",
-        "finetune": QLORA,
-        "offload": offload or {},
-        **changes,
-    }
-    return from_mapping("offload", data, settings)
+    changes = {"plan": {"data": 2, "zero": 3}, "offload": offload or {}, **changes}
+    return training(
+        cluster, 1, "llama2-7b", changes.pop("plan"), (2, 1, 512), "fsdp-qlora", *settings,
+        recompute="full", finetune=QLORA, **changes,
+    )  # fmt: skip
 
 
 def cluster_of(name, settings=()):

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boxes import training
 from clustersim.errors import PlanError
 from clustersim.memory.states import state_parts, steady_parts
 from clustersim.plan.parallelism import by_work
 from clustersim.program.movement.sharding import layer_fetch, layer_push, local_seconds
-from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import BACKWARD, FORWARD
@@ -24,17 +24,11 @@ GATHERED = {"llm-foundry": 2, "pytorch-fsdp": 2, "torchtitan": 2, "deepspeed-zer
 
 def scenario(framework, *changes, **plan):
     """Llama 2 7B on two boards of eight A100, its weights shared out."""
-    data = {
-        "title": "Llama 2 7B on two boards",
-        "cluster": {"name": "dgx-a100", "nodes": 2},
-        "model": "llama2-7b",
-        "plan": {"data": 16, "zero": 3, **plan},
-        "batch": {"global": 16, "micro": 1, "sequence": 2048},
-        "precision": "fp16" if framework == "deepspeed-zero3" else "bf16",
-        "recompute": "full",
-        "framework": framework,
-    }
-    return from_mapping("sharding", data, changes)
+    return training(
+        "dgx-a100", 2, "llama2-7b", {"data": 16, "zero": 3, **plan}, (16, 1, 2048), framework,
+        *changes, recompute="full",
+        precision="fp16" if framework == "deepspeed-zero3" else "bf16",
+    )  # fmt: skip
 
 
 # --- what moves -----------------------------------------------------------------------------------
