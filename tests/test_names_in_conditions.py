@@ -35,7 +35,7 @@ which a model file tells, and the last two are makers."""
 SUBJECT = {
     "importers/registry.py": "readers by the format of a file",
     "importers/models/__init__.py": "readers by the model_type of a configuration",
-    "importers/models/unsupported.py": "reasons by the model_type of a configuration",
+    "importers/models/config.py": "reasons by the model_type of a configuration",
 }
 """Files in which names are what the code is about, and why."""
 

@@ -1,6 +1,6 @@
 """Accuracy targets that are missed, with the likely cause and the measurement that would decide it.
 
-    validation/missed_targets.yaml --targets--> missed?       --+--> Explained
+    tools/missed_targets.yaml --targets--> missed?       --+--> Explained
                                    --causes---> which misses? --+
 
 Causes are written by hand, all numbers are those of the validation: an entry without a miss is
@@ -9,13 +9,14 @@ reported as *reached*, and a miss without an entry has no cause.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import NotNegative, Strict
-from clustersim.catalog.finding import find
+from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError
 from clustersim.validation.cases.machines import matches
@@ -97,7 +98,7 @@ class Cause(Selection):
 
 
 class TargetsFile(Strict):
-    """``validation/missed_targets.yaml``."""
+    """``tools/missed_targets.yaml``."""
 
     kind: Literal["missed_targets"]
     targets: list[Target]
@@ -112,7 +113,8 @@ def read_targets() -> TargetsFile:
     CatalogError
         one line for each problem of the file.
     """
-    return checked(TargetsFile, Tree.of(find("validation", "missed_targets")), CatalogError)
+    document = read_yaml(Path(__file__).with_name("missed_targets.yaml"), CatalogError)
+    return checked(TargetsFile, Tree.of(document), CatalogError)
 
 
 # --- the answer -----------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ class ExplainedMiss:
     far_beyond : absolute error above which a run needs a cause
     missed : targets that are missed
     reached : whether nothing is missed any more, so that the entry is out of date
-    cause : the likely cause; `null` for a miss without an entry in `validation/missed_targets.yaml`
+    cause : the likely cause; `null` for a miss without an entry in `tools/missed_targets.yaml`
     decided_by : the measurement that would decide it
     """
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from clustersim.catalog import finding
-from clustersim.catalog.checking import checked
+from clustersim.catalog.checking import checked, shipped_record
 from clustersim.catalog.facts import (
     MAX_IN_NODE,
     Bandwidth,
@@ -255,7 +255,7 @@ def find_kernel_fits(accelerator: str, folder: Path | None = None) -> KernelsRec
     own = None if folder is None else kernel_fits_in(folder, accelerator)
     if own is not None or accelerator not in finding.entry_names("kernels"):
         return own
-    return checked(KernelsRecord, Tree.of(finding.find("kernels", accelerator)), CatalogError)
+    return shipped_record(KernelsRecord, "kernels", accelerator)
 
 
 def kernel_fits_in(folder: Path, accelerator: str) -> KernelsRecord | None:

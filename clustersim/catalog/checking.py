@@ -32,7 +32,7 @@ from clustersim.catalog.problems import (
 )
 from clustersim.catalog.reading import Key, Place
 from clustersim.catalog.tree import Tree, dotted, is_fact
-from clustersim.errors import ClustersimError, ScenarioError
+from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 
 Record = TypeVar("Record", bound=BaseModel)
 
@@ -63,6 +63,17 @@ def checked(
         return record.model_validate({**tree.data, **known})
     except ValidationError as problems:
         raise error("\n".join(_messages(record, tree, problems))) from None
+
+
+def shipped_record(record: type[Record], kind: str, name: str) -> Record:
+    """Return a shipped file of the catalogue as a typed record.
+
+    Raises
+    ------
+    CatalogError
+        when there is none of that name, or it is not valid.
+    """
+    return checked(record, Tree.of(finding.find(kind, name)), CatalogError)
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -101,8 +112,8 @@ def _problem(record: type[BaseModel], tree: Tree, problem: Any) -> tuple[Key, st
     if kind == "union_tag_invalid":
         context = problem["ctx"]
         key = str(context["discriminator"]).strip("'")
-        given = problem["input"].get(key) if isinstance(problem.get("input"), dict) else None
-        return (*path, key), f"must be {_choice(context['expected_tags'])}, not {as_stated(given)}"
+        value = problem["input"].get(key) if isinstance(problem.get("input"), dict) else None
+        return (*path, key), f"must be {_choice(context['expected_tags'])}, not {as_stated(value)}"
     return path, reason(problem, kinds)
 
 
@@ -187,10 +198,10 @@ def _is_setting(place: Place) -> bool:
     return place.file.startswith("--set")
 
 
-def _common(one: Key, other: Key) -> int:
+def _common(path: Key, other: Key) -> int:
     """Return the number of parts that two paths begin with in common."""
-    pairs = zip(one, other, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    pairs = zip(path, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(path), len(other)))
 
 
 def _shown(tree: Tree, path: Key) -> str:

@@ -95,9 +95,9 @@ class Torus(Strict):
     @model_validator(mode="after")
     def _axes_agree(self) -> Self:
         axes = len(self.shape)
-        for key, given in (("axes", self.axes), ("ring", self.ring), ("job", self.job)):
-            if given is not None and len(given) != axes:
-                raise ValueError(f"{key}: has {len(given)} entries, but 'shape' has {axes} axes")
+        for key, names in (("axes", self.axes), ("ring", self.ring), ("job", self.job)):
+            if names is not None and len(names) != axes:
+                raise ValueError(f"{key}: has {len(names)} entries, but 'shape' has {axes} axes")
         if self.job is not None and any(
             length > whole for length, whole in zip(self.job, self.shape, strict=True)
         ):

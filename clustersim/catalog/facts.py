@@ -213,8 +213,8 @@ def facts(record: BaseModel, where: str = "") -> Iterator[tuple[str, SourcedValu
 def sourced(record: BaseModel, name: str) -> Any:
     """Return a field of a record, with the sources of its facts."""
     value = getattr(record, name)
-    found = record._sourced.get(name) if isinstance(record, Strict) else None
-    return value if found is None else _joined(found, value)
+    original = record._sourced.get(name) if isinstance(record, Strict) else None
+    return value if original is None else _joined(original, value)
 
 
 def _joined(found: Any, value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from clustersim.catalog.checking import checked
+from clustersim.catalog.checking import checked, shipped_record
 from clustersim.catalog.facts import Fact, Line, NotNegative, Positive, Record, Strict
 from clustersim.catalog.finding import entry_names, find
 from clustersim.catalog.tree import Tree
@@ -65,7 +65,7 @@ def find_prices(accelerator: str) -> PricesRecord | None:
     """Return the prices of an accelerator; None without any."""
     if accelerator not in entry_names("prices"):
         return None
-    return checked(PricesRecord, Tree.of(find("prices", accelerator)), CatalogError)
+    return shipped_record(PricesRecord, "prices", accelerator)
 
 
 def find_site(name: str, where: str = "") -> SiteRecord:

@@ -5,6 +5,7 @@ The checks of types and limits are pydantic's; none of its words reach a message
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
@@ -46,7 +47,7 @@ def types_of(annotation: Any) -> tuple[Any, ...]:
     if origin is Annotated:
         return types_of(get_args(annotation)[0])
     if origin in (Union, UnionType):
-        return tuple(one for inner in get_args(annotation) for one in types_of(inner))
+        return tuple(kind for inner in get_args(annotation) for kind in types_of(inner))
     return () if annotation is type(None) else (annotation,)
 
 
@@ -62,15 +63,16 @@ def is_fact_type(kind: Any) -> bool:
 
 def annotations_at(kinds: Iterable[Any], path: Key) -> list[Any]:
     """Return the annotations that are allowed at `path` below values of some types."""
-    found = list(kinds)
+    annotations = list(kinds)
     for part in path:
-        found = [inner for kind in found for one in types_of(kind) for inner in _inside(one, part)]
-    return found
+        types = chain.from_iterable(map(types_of, annotations))
+        annotations = [inner for kind in types for inner in _inside(kind, part)]
+    return annotations
 
 
 def types_at(record: Any, path: Key) -> list[Any]:
     """Return the types that are allowed at `path` of a record."""
-    return [one for found in annotations_at([record], path) for one in types_of(found)]
+    return [kind for annotation in annotations_at([record], path) for kind in types_of(annotation)]
 
 
 def _inside(kind: Any, part: str | int) -> list[Any]:
@@ -135,13 +137,13 @@ def reason(problem: Mapping[str, Any], kinds: Iterable[Any] = ()) -> str:
     problem : an entry of `ValidationError.errors()`
     kinds : the types that are allowed there
     """
-    kind, given = problem["type"], problem.get("input")
+    kind, value = problem["type"], problem.get("input")
     if kind == "value_error":
         text = problem["msg"].removeprefix("Value error, ")
         text = text[:1].lower() + text[1:]
-        known = isinstance(given, dict | list | BaseModel) or repr(given) in text
-        return text if known else f"{text}, not {as_stated(given)}"
-    return f"{_expected(problem, list(kinds))}, not {as_stated(given)}"
+        known = isinstance(value, dict | list | BaseModel) or repr(value) in text
+        return text if known else f"{text}, not {as_stated(value)}"
+    return f"{_expected(problem, list(kinds))}, not {as_stated(value)}"
 
 
 def merged(reasons: Iterable[str]) -> str:

@@ -26,7 +26,7 @@ from clustersim.importers.machines.cluster_file import Network, cluster_draft
 from clustersim.importers.machines.node_file import node_draft
 from clustersim.importers.machines.sketch import Sketch
 from clustersim.importers.models import import_config
-from clustersim.importers.models.unsupported import SAMPLE, other_text
+from clustersim.importers.models.config import SAMPLE, other_text
 from clustersim.importers.source import MOST_BYTES, Source, read_source
 
 MODEL: Final = "hugging-face"

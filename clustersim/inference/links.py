@@ -97,8 +97,8 @@ class Links:
         """Return the times of all messages from stage to stage [s]."""
         total = np.zeros_like(nbytes)
         library = self.cluster.library
-        for one, other in zip(self._mesh[:-1], self._mesh[1:], strict=True):
-            route = self.cluster.route(int(one.flat[-1]), int(other.flat[0]))
+        for stage, other in zip(self._mesh[:-1], self._mesh[1:], strict=True):
+            route = self.cluster.route(int(stage.flat[-1]), int(other.flat[0]))
             rate = float(self.cluster.links.capacities[list(route.links)].min())
             total = total + np.array(
                 [
@@ -163,8 +163,8 @@ def narrowest_link(cluster: Cluster, devices: Sequence[int]) -> tuple[str, float
     capacities = cluster.links.capacities
     links = [
         link
-        for one, other in pairwise([*devices, devices[0]])
-        for link in cluster.route(one, other).links
+        for device, other in pairwise([*devices, devices[0]])
+        for link in cluster.route(device, other).links
     ]
     narrowest = min(links, key=lambda link: (float(capacities[link]), link))
     return cluster.links.names[narrowest], float(capacities[narrowest])
@@ -175,7 +175,7 @@ def link_rates(cluster: Cluster, devices: Sequence[int]) -> LinkRates:
     size, capacities = cluster.node.devices, cluster.links.capacities
     inside: list[float] = []
     network: list[float] = []
-    for one, other in pairwise([*devices, devices[0]]):
-        rate = float(capacities[list(cluster.route(one, other).links)].min())
-        (inside if one // size == other // size else network).append(rate)
+    for device, other in pairwise([*devices, devices[0]]):
+        rate = float(capacities[list(cluster.route(device, other).links)].min())
+        (inside if device // size == other // size else network).append(rate)
     return LinkRates(min(inside, default=None), min(network, default=None))

@@ -88,15 +88,18 @@ def check(loaded: Loaded | LoadedService) -> None:
     if isinstance(loaded, LoadedService):
         check_service(loaded)
         return
-    job, given = build_job(loaded), loaded.scenario
-    if given.collectives:  # prescribed algorithms are checked when groups form
-        compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
+    job, scenario = build_job(loaded), loaded.scenario
+    if scenario.collectives:  # prescribed algorithms are checked when groups form
+        compile_program(job, fold_replicas=scenario.fold, fusion_bound=scenario.fusion_bound)
 
 
 def study_of(verb: str, name: str, title: str, variants: Sequence[Variant]) -> Study:
     """Return the study of some scenarios; its name has a digest of them."""
     content = json.dumps(
-        [[one.scenario, [*map(str, one.settings)], dict(one.point)] for one in variants]
+        [
+            [variant.scenario, [*map(str, variant.settings)], dict(variant.point)]
+            for variant in variants
+        ]
     )
     digest = hashlib.sha256(content.encode()).hexdigest()[:8]
     return Study(f"{verb}-{name}-{digest}", verb, title)

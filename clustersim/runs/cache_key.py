@@ -19,7 +19,7 @@ from clustersim.catalog.finding import shipped
 from clustersim.catalog.tree import bare
 from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.simulation.service.load import trace_file
-from clustersim.simulation.step.layout import schedule_file
+from clustersim.simulation.step.build import schedule_file
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 

@@ -111,27 +111,27 @@ class DaskWorkers(Workers):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Submit a task to the scheduler."""
-        found: Future[Any] = Future()
+        future: Future[Any] = Future()
         task = self._executor.submit(_on_worker, self._terms, fn, args, kwargs)
-        task.add_done_callback(lambda done: self._pass_on(done, found))
-        return found
+        task.add_done_callback(lambda done: self._pass_on(done, future))
+        return future
 
-    def _pass_on(self, done: Future[Any], found: Future[Any]) -> None:
+    def _pass_on(self, done: Future[Any], future: Future[Any]) -> None:
         """Give the outcome of a task to its future, faults of the cluster as our errors."""
         from distributed.scheduler import KilledWorker
 
         if done.cancelled():
-            found.set_exception(ExecutorError(self._lost()))
+            future.set_exception(ExecutorError(self._lost()))
             return
         problem = done.exception()
         if isinstance(problem, KilledWorker):
-            found.set_exception(BrokenExecutor(f"lost with {problem.last_worker}"))
+            future.set_exception(BrokenExecutor(f"lost with {problem.last_worker}"))
         elif isinstance(problem, ModuleNotFoundError) and problem.name == "clustersim":
-            found.set_exception(ScenarioError(f"executor: {self._address}: {_MISSING}"))
+            future.set_exception(ScenarioError(f"executor: {self._address}: {_MISSING}"))
         elif problem is not None:
-            found.set_exception(problem)
+            future.set_exception(problem)
         else:
-            found.set_result(done.result())
+            future.set_result(done.result())
 
     def _lost(self) -> str:
         return (
@@ -220,27 +220,27 @@ def _batch_jobs(address: str) -> Iterator[dict[str, Any]]:
 def _submitted(path: Path) -> Iterator[Any]:
     """Submit the jobs of a file; they end with the context."""
     document = read_yaml(path)
-    given = checked(BatchJobs, Tree.of(document))
+    settings = checked(BatchJobs, Tree.of(document))
     try:
         classes = vars(import_module("dask_jobqueue"))
     except ModuleNotFoundError:
         raise ScenarioError(
             f"{path}: needs dask-jobqueue (pip install 'clustersim[dask]')"
         ) from None
-    kind = classes[CLASSES[given.system]]
+    kind = classes[CLASSES[settings.system]]
     submit = kind.job_cls.submit_command
     if shutil.which(submit) is None:
         raise ScenarioError(
-            f"{path}: system: {given.system}: there is no '{submit}' on this computer (run the"
+            f"{path}: system: {settings.system}: there is no '{submit}' on this computer (run the"
             " command where jobs are submitted)"
         )
     try:
-        cluster = kind(**given.options, scheduler_options={"dashboard": False})
+        cluster = kind(**settings.options, scheduler_options={"dashboard": False})
     except (TypeError, ValueError, OSError, RuntimeError) as problem:
         reason = _first_line(problem).partition(". ")[0]
         raise ScenarioError(f"{path}: options: {reason}") from None
     try:
-        cluster.scale(jobs=given.jobs)
+        cluster.scale(jobs=settings.jobs)
         yield cluster
     finally:
         cluster.close(timeout=PATIENCE)
@@ -249,25 +249,25 @@ def _submitted(path: Path) -> Iterator[Any]:
 def _check_workers(client: Client, address: str) -> None:
     """Check that the workers that are there have the version of this process."""
     here = installation()
-    for worker, found in client.run(installation, on_error="return").items():
-        if isinstance(found, ModuleNotFoundError):
+    for worker, remote in client.run(installation, on_error="return").items():
+        if isinstance(remote, ModuleNotFoundError):
             raise ScenarioError(f"executor: {address}: {worker}: {_MISSING}")
-        if isinstance(found, BaseException):
-            raise ScenarioError(f"executor: {address}: {worker}: {_first_line(found)}")
-        if found != here:
-            raise ScenarioError(f"executor: {address}: {worker}: {_other(found, here)}")
+        if isinstance(remote, BaseException):
+            raise ScenarioError(f"executor: {address}: {worker}: {_first_line(remote)}")
+        if remote != here:
+            raise ScenarioError(f"executor: {address}: {worker}: {_other(remote, here)}")
 
 
-def _other(found: str, here: str) -> str:
-    return f"has clustersim {found}, this computer {here} (install the same version there)"
+def _other(remote: str, here: str) -> str:
+    return f"has clustersim {remote}, this computer {here} (install the same version there)"
 
 
 def _on_worker(
     terms: _Terms, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Run a task on a worker."""
-    if (found := installation()) != terms.installation:
-        raise ScenarioError(f"executor: a worker {_other(found, terms.installation)}")
+    if (local := installation()) != terms.installation:
+        raise ScenarioError(f"executor: a worker {_other(local, terms.installation)}")
     with _ONE_AT_A_TIME, nullcontext() if terms.files is None else carried(terms.files):
         return fn(*args, **kwargs)
 

@@ -89,7 +89,7 @@ def row(variant: Variant, run: Run | None) -> Row:
 
 def axis_columns(rows: Sequence[Row]) -> list[str]:
     """Return the axes of some rows: the columns in front of the verdict."""
-    return [*dict.fromkeys(key for one in rows for key in takewhile("verdict".__ne__, one))]
+    return [*dict.fromkeys(key for row in rows for key in takewhile("verdict".__ne__, row))]
 
 
 def data_frame(rows: Sequence[Row]) -> "pd.DataFrame":
@@ -102,14 +102,14 @@ def data_frame(rows: Sequence[Row]) -> "pd.DataFrame":
     axes = axis_columns(rows)
     names = [*axes, "verdict", "why", *_number_columns(rows)]
     for axis in axes:
-        if {type(one[axis]) for one in rows if axis in one} - {int, float}:
-            rows = [one | {axis: _text(one[axis])} if axis in one else one for one in rows]
+        if {type(row[axis]) for row in rows if axis in row} - {int, float}:
+            rows = [row | {axis: _text(row[axis])} if axis in row else row for row in rows]
     return pd.DataFrame(rows, columns=[*dict.fromkeys(names)]).astype({"devices": "Int64"})
 
 
 def _number_columns(rows: Sequence[Row]) -> list[str]:
     """Return the measures that some row has, in the order of the table of measures."""
-    present = {key for one in rows for key in one}
+    present = {key for row in rows for key in row}
     return [name for name in dict.fromkeys(measure.name for measure in ALL) if name in present]
 
 

@@ -42,9 +42,9 @@ class RanksFile(DisturbanceFile):
 
     @model_validator(mode="after")
     def _one_selection(self) -> Self:
-        given = [key for key in ("devices", "nodes", "stages") if getattr(self, key) is not None]
-        if len(given) > 1:
-            raise ValueError(f"'{given[0]}' excludes {given[1]} (leave out one of them)")
+        keys = [key for key in ("devices", "nodes", "stages") if getattr(self, key) is not None]
+        if len(keys) > 1:
+            raise ValueError(f"'{keys[0]}' excludes {keys[1]} (leave out one of them)")
         return self
 
 
@@ -193,13 +193,13 @@ def _check_histogram(histogram: list[tuple[float, float]] | list[tuple[int, floa
         raise ValueError("histogram: is empty (list pairs of a value and how often it occurs)")
 
 
-def unfolds(given: DisturbanceFile) -> bool:
+def unfolds(disturbance: DisturbanceFile) -> bool:
     """Return whether a disturbance makes all replicas of a job differ at random."""
-    if isinstance(given, SequenceLengthsFile):
-        return not given.balanced
-    if not isinstance(given, JitterFile):
+    if isinstance(disturbance, SequenceLengthsFile):
+        return not disturbance.balanced
+    if not isinstance(disturbance, JitterFile):
         return False
-    return given.devices is None and given.nodes is None and given.stages is None
+    return disturbance.devices is None and disturbance.nodes is None and disturbance.stages is None
 
 
 Disturbance = Annotated[

@@ -144,8 +144,8 @@ class LoadedFile(Generic[Checked]):
         same = {key: getattr(self.scenario, key) for key in tree.data if key not in touched}
         tables = {key: value for key, value in same.items() if isinstance(value, BaseModel)}
         unchanged = self.unchanged if self.changes else self
-        found = self._same_kind(_checked(tree, self.origin, changes, tables))
-        return replace(found, unchanged=unchanged)
+        scenario = self._same_kind(_checked(tree, self.origin, changes, tables))
+        return replace(scenario, unchanged=unchanged)
 
     def _same_kind(self, other: "Loaded | LoadedService") -> Self:
         """Return a scenario of the same kind as this one; `load` is no change."""

@@ -53,13 +53,13 @@ class HistogramLengths(Strict):
         return self
 
 
-def _kind(given: object) -> str:
+def _kind(value: object) -> str:
     """Return which form of lengths a value has."""
-    if isinstance(given, UniformLengths) or (isinstance(given, dict) and "uniform" in given):
+    if isinstance(value, UniformLengths) or (isinstance(value, dict) and "uniform" in value):
         return "uniform"
-    if isinstance(given, HistogramLengths) or (isinstance(given, dict) and "histogram" in given):
+    if isinstance(value, HistogramLengths) or (isinstance(value, dict) and "histogram" in value):
         return "histogram"
-    return "lognormal" if isinstance(given, dict | LognormalLengths) else "number"
+    return "lognormal" if isinstance(value, dict | LognormalLengths) else "number"
 
 
 Lengths = Annotated[
@@ -130,19 +130,19 @@ class LoadFile(Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        given = [name for name in LOADS if getattr(self, name) is not None]
-        if len(given) != 1:
-            found = f"has {' and '.join(given)}" if given else "has none"
-            raise ValueError(f"needs exactly one of {', '.join(LOADS)}, but {found}")
+        kinds = [name for name in LOADS if getattr(self, name) is not None]
+        if len(kinds) != 1:
+            stated = f"has {' and '.join(kinds)}" if kinds else "has none"
+            raise ValueError(f"needs exactly one of {', '.join(LOADS)}, but {stated}")
         return self
 
     @model_validator(mode="after")
     def _lengths(self) -> Self:
-        given = [name for name in ("input", "output") if getattr(self, name) is not None]
-        if self.trace is not None and given:
-            raise ValueError(f"{given[0]}: has no effect with a trace, which has its own")
-        if self.trace is None and len(given) < 2:
-            missing = "input" if "input" not in given else "output"
+        keys = [name for name in ("input", "output") if getattr(self, name) is not None]
+        if self.trace is not None and keys:
+            raise ValueError(f"{keys[0]}: has no effect with a trace, which has its own")
+        if self.trace is None and len(keys) < 2:
+            missing = "input" if "input" not in keys else "output"
             raise ValueError(f"{missing}: missing (a number of tokens, or a distribution)")
         return self
 

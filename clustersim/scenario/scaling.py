@@ -91,7 +91,7 @@ class CurveFile(Strict):
         counts = [*self.devices, *(p.devices for p in self.points if p.devices is not None)]
         if not self.devices and not self.points:
             raise ValueError("has no points (give devices, a list of numbers, or points)")
-        twice = [n for place, n in enumerate(counts) if n in counts[:place]]
+        twice = [n for index, n in enumerate(counts) if n in counts[:index]]
         if twice:
             raise ValueError(f"names {twice[0]:,} devices twice (each number once)")
         return self

@@ -52,10 +52,10 @@ METRICS = (
 """Metrics of published numbers."""
 
 
-def _schedule(given: str) -> str:
+def _schedule(text: str) -> str:
     """Return the full name of a schedule, from its short form too; reject other names."""
     full = {schedule.short: name for name, schedule in SCHEDULES.items() if schedule.short}
-    name = full.get(given, given)
+    name = full.get(text, text)
     if name not in SCHEDULES and not name.endswith(".txt"):
         known = ", ".join(f"'{schedule}'" for schedule in SCHEDULES)
         raise ValueError(f"must be {known} or a .txt file of steps")
@@ -64,7 +64,7 @@ def _schedule(given: str) -> str:
 
 def _once_each(order: list[str]) -> list[str]:
     """Reject an order that names an axis twice."""
-    twice = [axis for place, axis in enumerate(order) if axis in order[:place]]
+    twice = [axis for index, axis in enumerate(order) if axis in order[:index]]
     if twice:
         raise ValueError(f"names {twice[0]} twice (each axis once)")
     return order
@@ -94,8 +94,8 @@ class PlacementFile(Strict):
         return self
 
 
-def _word_or_list(given: object) -> str:
-    return "list" if isinstance(given, list) else "word"
+def _word_or_list(value: object) -> str:
+    return "list" if isinstance(value, list) else "word"
 
 
 class PlanFile(Strict):
@@ -273,15 +273,15 @@ PRECISION_NAMES: Final = {
 """Other names of precisions, as PyTorch and configurations have them."""
 
 
-def _precision(given: object) -> object:
+def _precision(value: object) -> object:
     """Return the short name of a precision."""
-    if not isinstance(given, str):
-        return given
-    return PRECISION_NAMES.get(given.removeprefix("torch."), given)
+    if not isinstance(value, str):
+        return value
+    return PRECISION_NAMES.get(value.removeprefix("torch."), value)
 
 
-def _mode_or_table(given: object) -> str:
-    return "table" if isinstance(given, dict | RecomputeFile) else "mode"
+def _mode_or_table(value: object) -> str:
+    return "table" if isinstance(value, dict | RecomputeFile) else "mode"
 
 
 class Published(Strict):

@@ -73,9 +73,9 @@ class ServingPlanFile(ReplicaFile):
         return self
 
 
-def _named(given: object) -> object:
+def _named(value: object) -> object:
     """Return the short name of a number format."""
-    return PRECISION_NAMES.get(given, given) if isinstance(given, str) else given
+    return PRECISION_NAMES.get(value, value) if isinstance(value, str) else value
 
 
 Weights = Annotated[WeightFormat, BeforeValidator(_named)]
@@ -107,8 +107,8 @@ class FormatsFile(Strict):
     )
 
 
-def _word_or_table(given: object) -> str:
-    return "word" if isinstance(given, str) else "table"
+def _word_or_table(value: object) -> str:
+    return "word" if isinstance(value, str) else "table"
 
 
 class SpeculationBase(Strict):

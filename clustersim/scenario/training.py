@@ -36,9 +36,9 @@ MAX_REPLICATIONS: Final = 100_000
 Value = str | int | float | bool
 
 
-def _interval(given: object) -> str:
+def _interval(value: object) -> str:
     """Return an interval as text, checked: ``auto``, ``500 steps`` or a time."""
-    text = str(given).strip()
+    text = str(value).strip()
     if text == AUTO:
         return text
     number, _, unit = text.partition(" ")
@@ -215,10 +215,10 @@ class TrainingBase(Strict):
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
-        given = [key for key in ("tokens", "steps", "samples", "epochs") if getattr(self, key)]
-        if len(given) != 1:
-            found = f"has {' and '.join(given)}" if given else "has no length"
-            raise ValueError(f"{found} (give one of tokens, steps, samples, epochs)")
+        keys = [key for key in ("tokens", "steps", "samples", "epochs") if getattr(self, key)]
+        if len(keys) != 1:
+            stated = f"has {' and '.join(keys)}" if keys else "has no length"
+            raise ValueError(f"{stated} (give one of tokens, steps, samples, epochs)")
         if (self.epochs is None) != (self.dataset is None):
             missing = "dataset" if self.dataset is None else "epochs"
             raise ValueError(f"{missing}: missing (epochs needs dataset, the tokens of an epoch)")

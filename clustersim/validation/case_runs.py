@@ -35,6 +35,8 @@ from clustersim.validation.grading import (
     Measure,
     grade,
     grade_layer,
+    layer_flops,
+    layer_times,
     measure_of,
     measured_memory,
     measured_metric,
@@ -42,7 +44,6 @@ from clustersim.validation.grading import (
 from clustersim.validation.inference.cases import FAMILY as INFERENCE
 from clustersim.validation.inference.grading import inference_outcome
 from clustersim.validation.outcome import Outcome
-from clustersim.validation.single_layer import layer_flops, layer_times
 from clustersim.workload.slice import PRECISIONS
 
 Observer = Callable[[Loaded, Result], Any]

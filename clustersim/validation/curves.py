@@ -11,13 +11,10 @@ from pydantic import Field
 
 from clustersim import units
 from clustersim.answers import answer_from
-from clustersim.catalog.checking import checked
+from clustersim.catalog.checking import shipped_record
 from clustersim.catalog.facts import Bytes, Count, Fraction, Positive, Strict
-from clustersim.catalog.finding import find
 from clustersim.catalog.libraries import Algorithm, Operation
-from clustersim.catalog.tree import Tree
 from clustersim.cost.closed_form import bus_factor
-from clustersim.errors import CatalogError
 from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.scenario.load import load_cluster
 from clustersim.topology.cluster import build_cluster
@@ -113,7 +110,7 @@ def read_curves() -> list[MeasuredCurve]:
     CatalogError
         one line for each problem of the file.
     """
-    return checked(CurvesFile, Tree.of(find("validation", "curves")), CatalogError).curves
+    return shipped_record(CurvesFile, "validation", "curves").curves
 
 
 def grade_curves(curves: Sequence[MeasuredCurve]) -> tuple[CurveErrors, ...]:

@@ -65,7 +65,7 @@ LAYOUTS: Final = columns_of(JobRanking)
 
 
 def write_validation(
-    answer: Validation, place: Path, *, formats: Sequence[str] = (), force: bool = False
+    answer: Validation, target: Path, *, formats: Sequence[str] = (), force: bool = False
 ) -> None:
     """Write the answer, its tables and its figures into a folder; no figures without formats.
 
@@ -74,9 +74,9 @@ def write_validation(
     ScenarioError
         when the folder already exists, or cannot be written.
     """
-    folder.check_free(place, force=force)
+    folder.check_free(target, force=force)
     data = to_json(answer)
-    with folder.replacing(place) as new:
+    with folder.replacing(target) as new:
         drawn = formats if timed_cases(answer) else ()
         files = [*FILES, *(f"{stem}.{format}" for stem in FIGURES for format in drawn)]
         folder.write_summary(data, files, new)
@@ -181,7 +181,7 @@ def group_names(cases: Sequence[CaseAnswer]) -> dict[str, str]:
     """Return the name under which each group is drawn, the groups of most runs first."""
     groups = [name for name, _ in Counter(case.group for case in cases).most_common()]
     own = len(groups) if len(groups) <= len(MARKERS) else len(MARKERS) - 1
-    return {name: name if place < own else OTHERS for place, name in enumerate(groups)}
+    return {name: name if rank < own else OTHERS for rank, name in enumerate(groups)}
 
 
 # --- error by group -------------------------------------------------------------------------------
@@ -219,7 +219,10 @@ def errors_chart(answer: Validation) -> Lines:
             limits=(1 / WIDEST, WIDEST),
         ),
         y=Axis("", ticks=tuple((row, name) for name, row in rows.items()), limits=ends),
-        series=(reference("", (1.0, 1.0), ends), *(one for one in series if one.x)),
+        series=(
+            reference("", (1.0, 1.0), ends),
+            *(dots for dots in series if dots.x),
+        ),
         bands=(Band((1 / (1 + TOLERANCE), 1 + TOLERANCE), (ends[1],) * 2, (ends[0],) * 2),),
         remarks=tuple((rows[name], _remark(name, errors, cases)) for name, errors in groups),
     )

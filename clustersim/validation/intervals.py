@@ -100,8 +100,8 @@ def _judged(
         ratio = ratio_of(outcome)
         if ratio is None or outcome.accelerator is None or outcome.nodes is None:
             continue
-        found = reach(outcome.group, outcome.accelerator, size_of(outcome.nodes))
-        if found.below is None or found.above is None:
+        reached = reach(outcome.group, outcome.accelerator, size_of(outcome.nodes))
+        if reached.below is None or reached.above is None:
             yield outcome, None
         else:
-            yield outcome, 1 / found.below <= ratio <= found.above
+            yield outcome, 1 / reached.below <= ratio <= reached.above

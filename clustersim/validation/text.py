@@ -253,11 +253,11 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def token_rows(answer: Validation) -> Rows:
     """Yield the mean shares of each group, over its graded cases."""
-    found: defaultdict[str, list[CaseAnswer]] = defaultdict(list)
+    cases_of: defaultdict[str, list[CaseAnswer]] = defaultdict(list)
     for case in answer.cases:
         if case.parts:
-            found[case.group].append(case)
-    for group, cases in sorted(found.items()):
+            cases_of[case.group].append(case)
+    for group, cases in sorted(cases_of.items()):
         shares = (percent(share) for share in _shares(cases).values())
         yield group, str(len(cases)), *shares
 

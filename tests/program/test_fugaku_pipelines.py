@@ -15,7 +15,7 @@ from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.rows import read_entries
-from clustersim.validation.single_layer import layer_times
+from clustersim.validation.grading import layer_times
 
 JUNE = {1: 3534.9, 2: 1841.6, 4: 982.8, 6: 701.7, 8: 558.8, 16: 353.8, 32: 252.0}
 """Replicas, and seconds of a step of 1,536 sequences."""

@@ -24,7 +24,7 @@ def test_the_page_has_a_row_for_each_group_and_case(capsys):
 def test_the_page_of_validation_is_what_the_tool_prints():
     """docs/validation.md is the table of today; ``make validation`` writes it.
 
-    Every miss in it has a cause in ``validation/missed_targets.yaml``, and nothing else has.
+    Every miss in it has a cause in ``tools/missed_targets.yaml``, and nothing else has.
     """
     report = validate_repository(jobs=1)
 

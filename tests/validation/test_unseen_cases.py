@@ -16,7 +16,7 @@ from clustersim.catalog.finding import entry_names
 from clustersim.cli.validate import validate as command
 from clustersim.scenario.load import load_cluster
 from clustersim.validation.case_runs import run_case, run_cases
-from clustersim.validation.cases.machines import machine_of, machine_table, machines, plain_name
+from clustersim.validation.cases.machines import machine_of, machine_table, plain_name
 from clustersim.validation.cases.nodes import node_shape, with_ports
 from clustersim.validation.cases.reasons import Ungradable
 from clustersim.validation.cases.rows import parse_entries
@@ -252,10 +252,10 @@ def test_a_part_that_is_another_one_is_not_taken_for_it(accelerator):
 
 def test_every_machine_of_the_table_can_be_built():
     """Each entry names a cluster of the catalogue, and its settings are keys of it."""
-    for choice in machines():
+    for choice in machine_table().machines:
         laid = [f"{key}={json.dumps(value)}" for key, value in choice.settings.items()]
         assert load_cluster(choice.cluster, None, laid).node.devices >= 1
-    assert {choice.cluster for choice in machines()} <= set(entry_names("cluster"))
+    assert {choice.cluster for choice in machine_table().machines} <= set(entry_names("cluster"))
 
 
 def test_other_names_are_plain_and_lead_to_a_machine():

@@ -20,14 +20,19 @@ from clustersim.validation.cases.machines import (
     framework_of,
     frameworks,
     machine_of,
-    machines,
+    machine_table,
 )
 from clustersim.validation.cases.rows import parse_entries, read_entries
 from clustersim.validation.cases.scenario import scenario_of
 from clustersim.validation.cases.settings import case_settings
 from clustersim.validation.cases.texts import MODEL
-from clustersim.validation.grading import Measure, flops_convention, grade, measured_memory
-from clustersim.validation.single_layer import layer_times
+from clustersim.validation.grading import (
+    Measure,
+    flops_convention,
+    grade,
+    layer_times,
+    measured_memory,
+)
 from measured_runs import SMALL, row_of
 
 SHIPPED = shipped("validation") / "cases.yaml"
@@ -481,7 +486,7 @@ def test_runs_that_state_no_compilation_are_eager():
 
 def test_the_tables_of_machines_and_frameworks_are_whole():
     """Each entry has a source or an assumption, and matching goes by the words of a case."""
-    named = [*machines(), *frameworks().frameworks, *frameworks().defaults]
+    named = [*machine_table().machines, *frameworks().frameworks, *frameworks().defaults]
     selene = row_of(system={"accelerator": "A100-80GB-SXM", "name": "selene"})
     other = row_of(system={"accelerator": "a100-80gb-sxm", "name": "elsewhere"})
 

@@ -1,6 +1,6 @@
 """Claims of papers, and what is predicted for their numbers.
 
-    validation/claims.yaml --runs, metric--------------> prediction --expected--> ClaimVerdict
+    tools/claims/claims.yaml --runs, metric--------------> prediction --expected--> ClaimVerdict
     functions.py           --where an algorithm needs it--^
 
 A claim names its runs: measured cases, or scenarios with settings.  A number of a claim is a metric
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, Self
 
@@ -18,7 +19,7 @@ from pydantic import Field, model_validator
 
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Count, NotNegative, Strict
-from clustersim.catalog.finding import find
+from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError, ClustersimError
 from clustersim.validation.cases.reasons import Ungradable
@@ -142,7 +143,7 @@ class Claim(Strict):
 
 
 class ClaimsFile(Strict):
-    """``validation/claims.yaml``; `settings` are named lists, which may contain one another."""
+    """``tools/claims/claims.yaml``; `settings` are named lists, which may contain one another."""
 
     kind: Literal["claims"]
     settings: dict[str, list[str]]
@@ -176,7 +177,8 @@ def read_claims() -> ClaimsFile:
     CatalogError
         one line for each problem of the file.
     """
-    return checked(ClaimsFile, Tree.of(find("validation", "claims")), CatalogError)
+    document = read_yaml(Path(__file__).with_name("claims.yaml"), CatalogError)
+    return checked(ClaimsFile, Tree.of(document), CatalogError)
 
 
 # --- the answer -----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
     FUNCTIONS["fastest_tensor_degree"](runs) -> {"tensor degree at 32": 8, ...}
 
 A function takes the runs of its claim by name and returns numbers by name, in the units of
-``validation/claims.yaml``.
+``tools/claims/claims.yaml``.
 """
 
 import math
@@ -237,4 +237,4 @@ FUNCTIONS: Final[Mapping[str, Callable[[Runs], Numbers]]] = {
         narrow_weights, fused_kernels,
     )
 }  # fmt: skip
-"""Functions by the names in ``validation/claims.yaml``."""
+"""Functions by the names in ``tools/claims/claims.yaml``."""

@@ -22,8 +22,8 @@ from clustersim.studies.scale import scale
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.reasons import Ungradable
 from clustersim.validation.cases.rows import Entry, read_entries
+from clustersim.validation.grading import LayerTimes, layer_times
 from clustersim.validation.outcome import Outcome
-from clustersim.validation.single_layer import LayerTimes, layer_times
 from clustersim.workload.parameters import model_parameters
 
 
@@ -137,4 +137,4 @@ METRICS: Final[Mapping[str, Callable[[ClaimRun], float]]] = {
     "layer time [s]": lambda run: sum(run.layer),
     "scaling efficiency [%]": lambda run: run.scaling_efficiency,
 }
-"""Metrics by the names in ``validation/claims.yaml``."""
+"""Metrics by the names in ``tools/claims/claims.yaml``."""

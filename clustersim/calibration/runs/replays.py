@@ -34,8 +34,7 @@ from clustersim.validation.cases.reasons import Ungradable, join_reasons
 from clustersim.validation.cases.rows import Entry, Measured, Row
 from clustersim.validation.cases.scenario import FUSED, scenario_of
 from clustersim.validation.cases.settings import CHEAPEST, RECOMPUTE
-from clustersim.validation.grading import SINGLE_LAYER
-from clustersim.validation.single_layer import LayerTimes, layer_times_of
+from clustersim.validation.grading import SINGLE_LAYER, LayerTimes, layer_times_of
 from clustersim.workload.kernels import Flash, Gemm, flat
 
 Values = Mapping[str, float]

@@ -240,11 +240,11 @@ def _cables(source: Source, outer: Sequence[Dimension], nics: int, size: int) ->
         cables += [[f"n{node}.nic{i}", f"r{node}", draft.bandwidth(total)] for i in range(nics)]
     for axis, dimension in enumerate(outer):
         wide = draft.bandwidth(nics * dimension.rate)
-        for line, places in enumerate(_lines(outer, axis)):
+        for line, routers in enumerate(_lines(outer, axis)):
             if dimension.shape == "Switch":
-                cables += [[f"r{place}", f"d{axis + 1}s{line}", wide] for place in places]
+                cables += [[f"r{router}", f"d{axis + 1}s{line}", wide] for router in routers]
             else:
-                cables += [[f"r{places[a]}", f"r{places[b]}", wide] for a, b in dimension.pairs]
+                cables += [[f"r{routers[a]}", f"r{routers[b]}", wide] for a, b in dimension.pairs]
             if len(cables) > MOST_CABLES:
                 raise source.wrong(None, f"needs more than {MOST_CABLES:,} cables")
     return cables
@@ -254,6 +254,6 @@ def _lines(outer: Sequence[Dimension], axis: int) -> Iterator[list[int]]:
     """Yield the nodes of each line along an axis; the first of `outer` varies fastest."""
     strides = [prod(d.length for d in outer[:i]) for i in range(len(outer))]
     others = [range(1 if i == axis else d.length) for i, d in enumerate(outer)]
-    for place in product(*others):
-        start = sum(step * stride for step, stride in zip(place, strides, strict=True))
+    for positions in product(*others):
+        start = sum(step * stride for step, stride in zip(positions, strides, strict=True))
         yield [start + i * strides[axis] for i in range(outer[axis].length)]

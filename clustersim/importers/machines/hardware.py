@@ -114,8 +114,8 @@ def by_product(clues: Clues) -> list[Chip]:
     """Return the chips whose names are in the product name, the longest name first."""
     text = re.sub(r"[^a-z0-9]", "", clues.product.lower())
     of_maker = [chip for chip in CHIPS if chip.maker == clues.maker]
-    found = [chip for chip in of_maker if all(word in text for word in chip.words)]
-    return sorted(found, key=lambda chip: -sum(map(len, chip.words)))
+    matches = [chip for chip in of_maker if all(word in text for word in chip.words)]
+    return sorted(matches, key=lambda chip: -sum(map(len, chip.words)))
 
 
 def _by_code(known: Sequence[Chip], clues: Clues) -> list[Chip]:
@@ -165,9 +165,9 @@ def adapter_kinds(names: Iterable[str]) -> tuple[str, ...]:
     >>> adapter_kinds(["rdmap79s0"])
     ('efa',)
     """
-    given = [name.lower() for name in names]
+    adapters = [name.lower() for name in names]
     for pattern, kinds in _NAMES:
-        if any(pattern.match(name) for name in given):
+        if any(pattern.match(name) for name in adapters):
             return kinds
     return NEUTRAL
 

@@ -171,11 +171,11 @@ def _hosts(
         raise source.wrong(None, "no host is attached to a switch (lines 'Ca')")
     sets = Counter(tuple(sorted(ports, key=_rail)) for ports in rails.values())
     usual = max(sets, key=lambda names: (sets[names], len(names), names))
-    kept = sorted((h for h in rails if rails[h].keys() == set(usual)), key=natural)
-    left = sorted(rails.keys() - set(kept))
+    usual_hosts = sorted((h for h in rails if rails[h].keys() == set(usual)), key=natural)
+    left = sorted(rails.keys() - set(usual_hosts))
     hosts = {
         rails[host][rail]: f"n{i}.nic{j}"
-        for i, host in enumerate(kept)
+        for i, host in enumerate(usual_hosts)
         for j, rail in enumerate(usual)
     }
     shown = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")

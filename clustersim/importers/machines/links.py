@@ -45,17 +45,17 @@ class Links:
 
     def kinds(self) -> dict[str, Any]:
         """Return the ``kinds`` of a node file."""
-        found: dict[str, Any] = {}
+        kinds: dict[str, Any] = {}
         if self.sketch.crossbar is not None:
-            found["nvlink"] = self._to_switch(self.sketch.crossbar)
+            kinds["nvlink"] = self._to_switch(self.sketch.crossbar)
         for kind in ("nvlink", "xgmi"):
             if wires := [wire for wire in self.sketch.wires if wire.kind == kind]:
-                found[kind] = self._of_chip(kind, wires)
+                kinds[kind] = self._of_chip(kind, wires)
         for name, kind, wires in _by_rate(self.sketch):
-            found[name] = self._of_bus(kind, wires)
+            kinds[name] = self._of_bus(kind, wires)
         if len(self.sketch.hosts) > 1:
-            found |= self._between_hosts()
-        return found
+            kinds |= self._between_hosts()
+        return kinds
 
     def _to_switch(self, counts: tuple[int, ...]) -> dict[str, Any]:
         """Return links to the switches, which are merged into one end, if their numbers differ."""
@@ -164,14 +164,14 @@ def _like(kind: str, entries: Sequence[NodeEntry]) -> tuple[NodeEntry, Facts]:
 
 def _by_rate(sketch: Sketch) -> list[tuple[str, str, list[Wire]]]:
     """Return C2C and PCIe links by their rate: (name of the kind in the file, kind, links)."""
-    found: list[tuple[str, str, list[Wire]]] = []
+    kinds: list[tuple[str, str, list[Wire]]] = []
     for kind in ("c2c", "pcie"):
         wires = [wire for wire in sketch.wires if wire.kind == kind]
         rates = sorted({wire.bandwidth or 0.0 for wire in wires}, reverse=True)
         for rate in rates:
             name = kind if len(rates) == 1 else f"{kind}-{rate / 1e9:.4g}".replace(".", "p")
-            found.append((name, kind, [w for w in wires if (w.bandwidth or 0.0) == rate]))
-    return found
+            kinds.append((name, kind, [w for w in wires if (w.bandwidth or 0.0) == rate]))
+    return kinds
 
 
 def _shown(wire: Wire) -> list[Any]:
@@ -205,10 +205,10 @@ def attach(sketch: Sketch, *, tree: bool) -> Attachment:
     """
     far = distances(sketch)
     least = [min(column) for column in zip(*far, strict=True)]
-    kept = [i for i, row in enumerate(far) if any(map(eq, row, least))]
-    nics = [sketch.nics[i] for i in kept]
-    left = [nic.name for i, nic in enumerate(sketch.nics) if i not in kept]
-    ends = [nic.end for nic in nics] if tree else _turns([far[i] for i in kept])
+    nearest = [i for i, row in enumerate(far) if any(map(eq, row, least))]
+    nics = [sketch.nics[i] for i in nearest]
+    left = [nic.name for i, nic in enumerate(sketch.nics) if i not in nearest]
+    ends = [nic.end for nic in nics] if tree else _turns([far[i] for i in nearest])
     remarks = [f"omitted {', '.join(left)}: every device has a nearer NIC"] if left else []
     buses = {nic.bus for nic in nics if nic.bus}
     if len(buses) > 1:

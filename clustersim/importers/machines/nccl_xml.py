@@ -242,12 +242,12 @@ class _Reader:
         return Clues("amd" if amd else "nvidia", known[0].get("gcn" if amd else "sm"), counted)
 
     def _nics(self, order: dict[int, int]) -> Iterator[Nic]:
-        found = []
+        nics = []
         for pci, net, end in self.nics:
             name = (net.get("name") if net else "") or pci.get("busid") or "NIC"
             bus = self._speed(pci) if pci.tag == "pci" else None
-            found.append(Nic(name, _moved(end, order), self._net_speed(net), bus))
-        yield from sorted(found, key=lambda nic: natural(nic.name))
+            nics.append(Nic(name, _moved(end, order), self._net_speed(net), bus))
+        yield from sorted(nics, key=lambda nic: natural(nic.name))
 
     def _net_speed(self, net: Element | None) -> float | None:
         """Return the rate of a net [B/s], None if it is missing or implausible."""

@@ -55,12 +55,12 @@ class NodeEntry:
     @property
     def pairs(self) -> dict[frozenset[End], int]:
         """Number of links between each two linked devices."""
-        found: dict[frozenset[End], int] = {}
+        counts: dict[frozenset[End], int] = {}
         for facts in self.kinds.values():
             for a, b, *count in facts["between"]["value"]:
                 if isinstance(a, int) and isinstance(b, int):
-                    found[frozenset((a, b))] = count[0] if count else 1
-        return found
+                    counts[frozenset((a, b))] = count[0] if count else 1
+        return counts
 
     @property
     def network(self) -> str:
@@ -110,14 +110,14 @@ def nodes() -> tuple[NodeEntry, ...]:
 def clusters() -> tuple[ClusterEntry, ...]:
     """Return all shipped clusters that name a shipped node, by name."""
     by_name = {entry.name: entry for entry in nodes()}
-    found = []
+    entries = []
     for name in finding.entry_names("cluster"):
         data = finding.find("cluster", name).mapping()
         given = data["node"]
         node = by_name.get(given["name"] if isinstance(given, dict) else given)
         if node is not None:
-            found.append(ClusterEntry(name, data, node))
-    return tuple(found)
+            entries.append(ClusterEntry(name, data, node))
+    return tuple(entries)
 
 
 def nearest_nodes(accelerators: Sequence[str], form: str, sketch: Sketch) -> list[NodeEntry]:
@@ -131,7 +131,7 @@ def nearest_nodes(accelerators: Sequence[str], form: str, sketch: Sketch) -> lis
 
     def distance(entry: NodeEntry) -> tuple[int, bool, int, int, int, int, str]:
         known = entry.accelerator in accelerators
-        place = accelerators.index(entry.accelerator) if known else len(accelerators)
+        position = accelerators.index(entry.accelerator) if known else len(accelerators)
         host = host_kind(entry)
         other = len(kinds ^ (entry.kinds.keys() - ({host["kind"]} if host else set())))
         return (
@@ -140,7 +140,7 @@ def nearest_nodes(accelerators: Sequence[str], form: str, sketch: Sketch) -> lis
             other,
             hardware.adapter_distance(entry.network, nics),
             abs(entry.devices - sketch.devices),
-            place,
+            position,
             entry.name,
         )
 
@@ -208,8 +208,8 @@ def first_with(
         when no entry has them.
     """
     for entry in entries:
-        if (found := what(entry)) is not None:
-            return entry, found
+        if (facts := what(entry)) is not None:
+            return entry, facts
     raise CatalogError(f"the catalogue has no {missing} to take values from (topologies/nodes)")
 
 

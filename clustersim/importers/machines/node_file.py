@@ -54,9 +54,9 @@ class _Filling:
     @cached_property
     def fitting(self) -> list[Chip]:
         """The chips that match the file."""
-        given = self.choices.accelerator
-        if given is not None:
-            chip = chip_of(given)
+        name = self.choices.accelerator
+        if name is not None:
+            chip = chip_of(name)
             return [chip] if chip else []
         known = finding.entry_names("accelerator")
         return [chip for chip in candidates(self.sketch) if chip.accelerator in known]
@@ -64,8 +64,8 @@ class _Filling:
     @cached_property
     def entries(self) -> list[NodeEntry]:
         """The catalogue nodes, the most similar first."""
-        sketch, given = self.sketch, self.choices.accelerator
-        accelerators = [given] if given else [chip.accelerator for chip in self.fitting]
+        sketch, chosen = self.sketch, self.choices.accelerator
+        accelerators = [chosen] if chosen else [chip.accelerator for chip in self.fitting]
         if not accelerators:
             accelerators = [self._by_pairs()]
         return nearest_nodes(accelerators, self.form, sketch)
@@ -93,9 +93,9 @@ class _Filling:
     @cached_property
     def accelerator(self) -> str:
         """The chip: chosen by the user, or that of the nearest matching node."""
-        if given := self.choices.accelerator:
-            finding.find("accelerator", given, self.choices.folder, "--accelerator: ")
-            return given
+        if name := self.choices.accelerator:
+            finding.find("accelerator", name, self.choices.folder, "--accelerator: ")
+            return name
         fitting = [chip.accelerator for chip in self.fitting]
         if not fitting or self.nearest.accelerator in fitting:
             return self.nearest.accelerator

@@ -50,8 +50,8 @@ class Matrix:
 
     def links(self, a: str, b: str) -> int:
         """Return the NVLinks on the path between two devices."""
-        found = _CELL.fullmatch(self.cells.get((a, b), ""))
-        return int(found[1]) if found and found[1] else 0
+        match = _CELL.fullmatch(self.cells.get((a, b), ""))
+        return int(match[1]) if match and match[1] else 0
 
 
 def read(source: Source) -> Sketch:
@@ -165,15 +165,15 @@ def _check_symmetric(
 
 def _legend(source: Source) -> dict[str, str]:
     """Return the names of NIC0, NIC1, ... from the legend of newer drivers."""
-    found = (re.fullmatch(r"\s*(NIC[0-9]+):\s*(\S+)\s*", line) for _, line in source.lines)
-    return {match[1]: match[2] for match in found if match}
+    matches = (re.fullmatch(r"\s*(NIC[0-9]+):\s*(\S+)\s*", line) for _, line in source.lines)
+    return {match[1]: match[2] for match in matches if match}
 
 
 def _products(source: Source) -> str:
     """Return the product name if the text includes the output of `nvidia-smi`."""
     makers = re.compile(r"NVIDIA|Tesla|GeForce|Quadro")
-    found = [line for _, line in source.lines if makers.search(line) and "NVIDIA-SMI" not in line]
-    return found[0][:200] if found else ""
+    lines = [line for _, line in source.lines if makers.search(line) and "NVIDIA-SMI" not in line]
+    return lines[0][:200] if lines else ""
 
 
 # --- interpretation -------------------------------------------------------------------------------
@@ -215,16 +215,16 @@ def _bridges(names: Sequence[str], groups: Sequence[dict[str, str]]) -> dict[tup
 
     A group of one has no bridge; every NUMA node has an end.
     """
-    found: dict[tuple[int, str], str] = {}
+    bridges: dict[tuple[int, str], str] = {}
     for name in names:
         for level in (0, 1):
             group = groups[level][name]
             members = [other for other in names if groups[level][other] == group]
             inner = {groups[0][other] for other in members} if level else set(members)
             if len(inner) > 1:
-                found.setdefault((level, group), f"pcie{len(found)}")
+                bridges.setdefault((level, group), f"pcie{len(bridges)}")
     nodes = dict.fromkeys(groups[2][name] for name in names)
-    return found | {(2, node): f"cpu{i}" for i, node in enumerate(nodes)}
+    return bridges | {(2, node): f"cpu{i}" for i, node in enumerate(nodes)}
 
 
 def _groups(matrix: Matrix, near: Iterable[str], *, numa: bool) -> dict[str, str]:

@@ -53,8 +53,8 @@ def read(source: Source) -> Sketch:
             types.line, f"{len(types.rows)} rows, but {count} in the table of weights"
         )
     sockets = _sockets(source, count)
-    places = sorted(set(sockets))
-    hosts = [f"cpu{place}" for place in places]
+    nodes = sorted(set(sockets))
+    hosts = [f"cpu{node}" for node in nodes]
     tree = [Wire(gpu, f"cpu{socket}", "pcie") for gpu, socket in enumerate(sockets)]
     return Sketch(
         origin="rocm-smi --showtopo",
@@ -66,12 +66,12 @@ def read(source: Source) -> Sketch:
 
 
 def _tables(source: Source) -> dict[str, Table]:
-    found: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     lines = source.lines
     for i, (number, line) in enumerate(lines):
         if title := _TITLE.fullmatch(line.strip()):
-            found[title[1]] = Table(number, _rows(source, i + 1))
-    return found
+            tables[title[1]] = Table(number, _rows(source, i + 1))
+    return tables
 
 
 def _rows(source: Source, start: int) -> list[list[str]]:
@@ -116,11 +116,11 @@ def _weight(source: Source, weights: Table, a: int, b: int) -> int:
 
 def _sockets(source: Source, count: int) -> list[int]:
     """Return each GPU's NUMA node; 0 if the file does not state it."""
-    found = {}
+    nodes = {}
     for _, line in source.lines:
         if match := _NUMA.fullmatch(line.strip()):
-            found[int(match[1])] = max(int(match[2]), 0)
-    return [found.get(gpu, 0) for gpu in range(count)]
+            nodes[int(match[1])] = max(int(match[2]), 0)
+    return [nodes.get(gpu, 0) for gpu in range(count)]
 
 
 def _clues(source: Source) -> Clues:

@@ -62,22 +62,22 @@ def read(source: Source, choices: Choices) -> Network:
 
 def _logical_lines(source: Source) -> Iterator[tuple[int, str]]:
     """Yield lines without comments, with continuation lines joined."""
-    start, held = 0, ""
+    start, pending = 0, ""
     for number, line in source.lines:
         text = line.partition("#")[0].rstrip()
         start = start or number
         if text.endswith("\\"):
-            held += text[:-1] + " "
+            pending += text[:-1] + " "
             continue
-        if (held + text).strip():
-            yield start, (held + text).strip()
-        start, held = 0, ""
-    if held.strip():
+        if (pending + text).strip():
+            yield start, (pending + text).strip()
+        start, pending = 0, ""
+    if pending.strip():
         raise source.wrong(start, "the last line ends in a backslash (is the file truncated?)")
 
 
 def _switches(source: Source) -> tuple[dict[str, Switch], bool]:
-    found: dict[str, Switch] = {}
+    switches: dict[str, Switch] = {}
     blocks, total = False, 0
     for line, text in _logical_lines(source):
         values = _values(source, line, text)
@@ -87,19 +87,19 @@ def _switches(source: Source) -> tuple[dict[str, Switch], bool]:
         if name is None:
             raise source.wrong(line, f"names no {_WHAT}")
         blocks |= "blockname" in values
-        if name in found:
-            raise source.wrong(line, f"{name} is described twice (line {found[name].line})")
+        if name in switches:
+            raise source.wrong(line, f"{name} is described twice (line {switches[name].line})")
         nodes = _hosts(source, line, values.get("nodes", ""))
         below = _hosts(source, line, values.get("switches", ""))
         if bool(nodes) == bool(below):
             raise source.wrong(line, f"{name}: needs either Nodes or Switches")
-        found[name] = Switch(name, line, nodes, below)
+        switches[name] = Switch(name, line, nodes, below)
         total += len(nodes) + len(below)
         if total > MOST_NODES:
             raise source.wrong(line, f"names more than {MOST_NODES:,} nodes and switches")
-    if not found:
+    if not switches:
         raise source.wrong(None, f"describes no {_WHAT}")
-    return found, blocks
+    return switches, blocks
 
 
 def _values(source: Source, line: int, text: str) -> dict[str, str]:

@@ -16,8 +16,7 @@ from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError
 from clustersim.importers.draft import Draft
 from clustersim.importers.models import dense, experts
-from clustersim.importers.models.config import Config, read_config
-from clustersim.importers.models.unsupported import REASONS, other_file
+from clustersim.importers.models.config import REASONS, Config, other_file, read_config
 from clustersim.workload.model import build_model
 from clustersim.workload.parameters import active_parameters, model_parameters
 

@@ -2,7 +2,9 @@
 
 A reader requests the keys that it supports.  A missing or invalid value is recorded with its line,
 and a valid placeholder is returned, so that all problems of a file are reported together.  A key
-that no reader requested is a problem as well, unless it is known to change no shape.
+that no reader requested is a problem as well, unless it is known to change no shape.  Other
+files in the folder of a ``config.json`` are JSON as well; each is recognised by the
+keys that only it has.
 """
 
 import json
@@ -57,14 +59,16 @@ class Config:
         Without a default it is required.
         """
         values = [self.value(key) for key in keys]
-        for key, found in zip(keys, values, strict=True):
-            if found is None:
+        for key, number in zip(keys, values, strict=True):
+            if number is None:
                 continue
-            whole = isinstance(found, int) and not isinstance(found, bool)
-            if not whole or not least <= found <= most:
-                self.wrong(key, f"must be a whole number, {least} to {most:,}, not {_short(found)}")
+            whole = isinstance(number, int) and not isinstance(number, bool)
+            if not whole or not least <= number <= most:
+                self.wrong(
+                    key, f"must be a whole number, {least} to {most:,}, not {_short(number)}"
+                )
                 return least
-            return int(found)
+            return int(number)
         if default is None:
             others = f" ({' or '.join(keys)})" if len(keys) > 1 else ""
             self.wrong(keys[0], f"missing, but required{others}")
@@ -72,56 +76,56 @@ class Config:
 
     def flag(self, key: str, default: bool | None = None) -> bool:
         """Return a boolean; without a default it is required."""
-        found = self.value(key)
-        if found is None:
+        value = self.value(key)
+        if value is None:
             if default is None:
                 self.wrong(key, "missing, but required (true or false)")
             return bool(default)
-        if not isinstance(found, bool):
-            self.wrong(key, f"must be true or false, not {_short(found)}")
-        return found is True
+        if not isinstance(value, bool):
+            self.wrong(key, f"must be true or false, not {_short(value)}")
+        return value is True
 
     def share(self, key: str, default: float) -> float:
         """Return a probability, as of dropout."""
-        found = self.value(key)
-        if found is None:
+        value = self.value(key)
+        if value is None:
             return default
-        number = isinstance(found, int | float) and not isinstance(found, bool)
-        if not number or not 0 <= found < 1:
-            self.wrong(key, f"must be a number from 0 to 1, not {_short(found)}")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 <= value < 1:
+            self.wrong(key, f"must be a number from 0 to 1, not {_short(value)}")
             return default
-        return float(found)
+        return float(value)
 
     def one_of(self, key: str, allowed: Mapping[str, str], default: str) -> str:
         """Return the name in model files for a value of the file."""
-        found = self.value(key)
-        if found is None:
-            found = default
-        if not isinstance(found, str) or found not in allowed:
-            self.wrong(key, f"{_short(found)} is not supported (supported: {', '.join(allowed)})")
-            found = default
-        return allowed[found]
+        value = self.value(key)
+        if value is None:
+            value = default
+        if not isinstance(value, str) or value not in allowed:
+            self.wrong(key, f"{_short(value)} is not supported (supported: {', '.join(allowed)})")
+            value = default
+        return allowed[value]
 
     def only(self, key: str, allowed: Iterable[Any], why: str) -> None:
         """Reject a value that model files do not support."""
-        found = self.value(key)
-        if found is not None and found not in list(allowed):
-            self.wrong(key, f"{_short(found)} is not supported ({why})")
+        value = self.value(key)
+        if value is not None and value not in list(allowed):
+            self.wrong(key, f"{_short(value)} is not supported ({why})")
 
     def items(self, key: str) -> list[Any]:
         """Return a list, empty if it is missing."""
-        found = self.value(key)
-        if found is not None and not isinstance(found, list):
-            self.wrong(key, f"must be a list, not {_short(found)}")
-        return found if isinstance(found, list) else []
+        value = self.value(key)
+        if value is not None and not isinstance(value, list):
+            self.wrong(key, f"must be a list, not {_short(value)}")
+        return value if isinstance(value, list) else []
 
     def inside(self, key: str) -> "Config":
         """Return the keys of an object inside this one, empty if it is missing."""
-        found = self.value(key)
-        if found is not None and not isinstance(found, dict):
-            self.wrong(key, f"must be an object, not {_short(found)}")
-            found = None
-        part = Config(self.file, self.text, found or {}, f"{self.within}{key}.")
+        value = self.value(key)
+        if value is not None and not isinstance(value, dict):
+            self.wrong(key, f"must be an object, not {_short(value)}")
+            value = None
+        part = Config(self.file, self.text, value or {}, f"{self.within}{key}.")
         part.notes, part.problems = self.notes, self.problems
         return part
 
@@ -156,10 +160,10 @@ class Config:
         """Return the line of a key, inside its object if it has one."""
         start = 0
         for name in filter(None, (*self.within.split("."), key)):
-            found = re.compile(rf'"{re.escape(name)}"\s*:').search(self.text, start)
-            if found is None:
+            match = re.compile(rf'"{re.escape(name)}"\s*:').search(self.text, start)
+            if match is None:
                 return None
-            start = found.start()
+            start = match.start()
         return self.text.count("\n", 0, start) + 1
 
 
@@ -174,10 +178,10 @@ def read_config(file: str, text: str) -> Config:
     twice: list[str] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
+        values = dict(pairs)
         times = Counter(key for key, _ in pairs)
-        twice.extend(key for key in found if times[key] > 1)
-        return found
+        twice.extend(key for key in values if times[key] > 1)
+        return values
 
     try:
         data = json.loads(text, object_pairs_hook=unique)
@@ -248,3 +252,86 @@ def is_harmless(key: str) -> bool:
     (True, False)
     """
     return _HARMLESS.fullmatch(key) is not None
+
+
+# --- what is no configuration of a supported model ------------------------------------------------
+
+REASONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("qwen3_next", "qwen3_5", "qwen3_5_moe", "kimi_linear", "minimax", "minimax_text_01"),
+        "layers with linear attention are not modelled",
+    ),
+    **dict.fromkeys(
+        (
+            *("mamba", "mamba2", "falcon_mamba", "falcon_h1", "jamba", "bamba", "zamba", "zamba2"),
+            *("nemotron_h", "granitemoehybrid", "rwkv", "recurrent_gemma", "lfm2"),
+        ),
+        "recurrent layers (state spaces, gated convolutions) are not modelled",
+    ),
+    **dict.fromkeys(
+        ("bert", "roberta", "modernbert", "t5", "bart", "whisper", "vit", "clip", "siglip"),
+        "encoders are not modelled; model files describe decoders",
+    ),
+    **dict.fromkeys(
+        ("gemma3n", "gemma3n_text"), "embeddings of each layer and shared keys are not modelled"
+    ),
+    "phi3small": "block-sparse attention is not modelled",
+    "deepseek_v32": "sparse attention, whose tokens an indexer selects, is not modelled",
+}
+"""Known architectures that a model file cannot express, by `model_type`, with the reason."""
+
+_NOTHING: Final = "it has no shape of a model"
+
+_OTHER_FILES: Final = (
+    (("traceEvents",), "a trace of Kineto (torch.profiler) or Chrome", _NOTHING),
+    (("weight_map",), "the index of a checkpoint", _NOTHING),
+    (("added_tokens", "model"), "a tokenizer", _NOTHING),
+    (("tokenizer_class",), "the configuration of a tokenizer", _NOTHING),
+    (("added_tokens_decoder",), "the configuration of a tokenizer", _NOTHING),
+    (("chat_template",), "a chat template", _NOTHING),
+    (("peft_type",), "the configuration of an adapter (PEFT)", "import that of its base model"),
+    (("log_history",), "the state of a trainer", _NOTHING),
+    (("nbformat",), "a notebook", _NOTHING),
+    (("zero_optimization",), "a configuration of DeepSpeed", _NOTHING),
+    (("train_micro_batch_size_per_gpu",), "a configuration of DeepSpeed", _NOTHING),
+    (("image_processor_type",), "the configuration of an image processor", _NOTHING),
+    (("processor_class",), "the configuration of a processor", _NOTHING),
+    (("_class_name", "_diffusers_version"), "the configuration of a diffusion model", _NOTHING),
+    (("dim", "n_layers", "n_heads"), "a params.json of Meta", "take Hugging Face's config.json"),
+    (("do_sample",), "a generation configuration", _NOTHING),
+    (("_from_model_config",), "a generation configuration", _NOTHING),
+    (("step_time_s",), "an answer of clustersim", _NOTHING),
+)
+"""Keys of other files, what these are, and what to do."""
+
+SAMPLE: Final = 64 * 1024
+"""Bytes of a large file in which its keys are searched for [B]."""
+
+_VOCABULARY: Final = 1000
+"""A file of more whole numbers than this is a vocabulary."""
+
+
+def other_file(data: Mapping[str, Any]) -> str | None:
+    """Return what a JSON file is, if it is a known one that is no configuration of a model.
+
+    >>> other_file({"weight_map": {}, "metadata": {}})
+    'is the index of a checkpoint, not the configuration of a model (it has no shape of a model)'
+    """
+    if "model_type" in data and "traceEvents" not in data:
+        return None
+    for keys, what, advice in _OTHER_FILES:
+        if all(key in data for key in keys):
+            return _not_a_model(what, advice)
+    if len(data) > _VOCABULARY and all(isinstance(value, int) for value in data.values()):
+        return _not_a_model("a vocabulary", _NOTHING)
+    return None
+
+
+def other_text(text: str) -> str | None:
+    """Return the same for the beginning of a file that is too large to be read as a whole."""
+    keys = dict.fromkeys(re.findall(r'"([A-Za-z_]{1,40})"\s*:', text[:SAMPLE]))
+    return other_file(keys)
+
+
+def _not_a_model(what: str, advice: str) -> str:
+    return f"is {what}, not the configuration of a model ({advice})"

@@ -179,12 +179,12 @@ def gated(config: Config, *, head_size: int | None = None, ffn: str = "intermedi
     widths = _widths(config)
     heads = widths["heads"]
     kv_heads = config.count("num_key_value_heads", default=heads)
-    given = config.value("head_dim") is not None or head_size is not None
+    stated = config.value("head_dim") is not None or head_size is not None
     return {
         "family": "llama",
         **widths,
         "kv_heads": kv_heads,
-        "head_size": config.count("head_dim", default=head_size) if given else None,
+        "head_size": config.count("head_dim", default=head_size) if stated else None,
         "ffn": config.count(ffn),
         "tied": config.flag("tie_word_embeddings", False),
         "dropout": _dropout(config, ("attention_dropout",), 0.0),

@@ -95,10 +95,10 @@ def _fastest_pairs(
     loaded: Loaded, singles: Sequence["_Trial"], peak: float, step_time: float, tools: Tools
 ) -> list["_Trial"]:
     """Return pairs of changes that fit; of those that fit alone, only with a faster second one."""
-    useful = [one for one in singles if one.peak < peak or one.step_time <= step_time]
+    useful = [single for single in singles if single.peak < peak or single.step_time <= step_time]
     estimates = {
-        _text({**one.change, **other.change}): one.step_time * other.step_time / step_time
-        for one, other in combinations(useful, 2)
+        _text({**single.change, **other.change}): single.step_time * other.step_time / step_time
+        for single, other in combinations(useful, 2)
     }
     pairs = _trials(loaded, _joined(useful, step_time), tools)
     fitting = sorted(
@@ -110,12 +110,12 @@ def _fastest_pairs(
 
 def _joined(useful: Sequence["_Trial"], step_time: float) -> Iterator[Values]:
     """Yield the pairs of changes of different keys."""
-    for one, other in combinations(useful, 2):
-        slower = (one.memory.within and other.step_time >= step_time) or (
-            other.memory.within and one.step_time >= step_time
+    for first, other in combinations(useful, 2):
+        slower = (first.memory.within and other.step_time >= step_time) or (
+            other.memory.within and first.step_time >= step_time
         )
-        if not slower and not one.change.keys() & other.change.keys():
-            yield {**one.change, **other.change}
+        if not slower and not first.change.keys() & other.change.keys():
+            yield {**first.change, **other.change}
 
 
 def _combined(loaded: Loaded, singles: Sequence["_Trial"], tools: Tools) -> list["_Trial"]:
@@ -134,13 +134,13 @@ def _combined(loaded: Loaded, singles: Sequence["_Trial"], tools: Tools) -> list
 # --- changes -------------------------------------------------------------------------
 
 
-def changes(given: Scenario) -> Iterator[Values]:
+def changes(scenario: Scenario) -> Iterator[Values]:
     """Yield the changes that could help, the cheapest first."""
-    plan, batch, offered = given.plan, given.batch, given.framework.zero
+    plan, batch, offered = scenario.plan, scenario.batch, scenario.framework.zero
     if plan.tensor > 1 and not plan.sequence_parallel:
         yield {"plan.sequence_parallel": True}
     yield from ({"plan.zero": zero} for zero in offered if zero > plan.zero and plan.data > 1)
-    mode = given.recompute if isinstance(given.recompute, str) else given.recompute.mode
+    mode = scenario.recompute if isinstance(scenario.recompute, str) else scenario.recompute.mode
     more = {"none": ("selective", "full"), "selective": ("full",)}
     yield from ({"recompute": stronger} for stronger in more.get(mode, ()))
     if batch.micro > 1 and batch.micro % 2 == 0:
@@ -149,9 +149,9 @@ def changes(given: Scenario) -> Iterator[Values]:
         half = {"plan.data": plan.data // 2}
         yield {"plan.tensor": 2 * plan.tensor, **half}
         yield {"plan.pipeline": 2 * plan.pipeline, **half}
-    for place in ("optimiser", "parameters", "activations"):
-        if given.cluster.node.host is not None and not getattr(given.offload, place):
-            yield {f"offload.{place}": True}
+    for offloaded in ("optimiser", "parameters", "activations"):
+        if scenario.cluster.node.host is not None and not getattr(scenario.offload, offloaded):
+            yield {f"offload.{offloaded}": True}
 
 
 # --- trials ---------------------------------------------------------------------------------------

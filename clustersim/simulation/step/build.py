@@ -1,24 +1,32 @@
 """From a scenario to a job: model, layout, machine, and where each rank runs."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from threading import local
 from typing import Final
 
+from clustersim.answers import answer_from
+from clustersim.catalog.files import is_file
+from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.tree import nearest
 from clustersim.disturbance.causes import Draw
 from clustersim.errors import PlanError
+from clustersim.plan.parallelism import Plan, by_work, even_layers, filled, with_ends
 from clustersim.plan.placement import Placement, place
 from clustersim.program.collectives.communicator import Prescribed
 from clustersim.program.job import Job
-from clustersim.program.schedules import Schedule
+from clustersim.program.schedules import SCHEDULES, Schedule
+from clustersim.program.schedules.written import read_schedule
 from clustersim.scenario.load import Loaded
-from clustersim.scenario.schema import ClusterUse, Scenario
+from clustersim.scenario.schema import ClusterUse, RecomputeFile, Scenario
 from clustersim.simulation.step.check import check_layout
 from clustersim.simulation.step.disturbed import DRAWN, causes_of, faults_of
-from clustersim.simulation.step.layout import layout_of, recompute_of, schedule_of
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.model import Transformer, build_model
 from clustersim.workload.offload import Offload
+from clustersim.workload.ops import Recompute
+from clustersim.workload.parameters import multiplied
 from clustersim.workload.routing import (
     BALANCED,
     Routing,
@@ -43,14 +51,14 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
     ScenarioError, CatalogError
         when a file of steps or a file of cables is wrong.
     """
-    given, plan, schedule = loaded.scenario, loaded.scenario.plan, schedule_of(loaded)
-    multiple = given.framework.vocab_multiple
-    model = build_model(given.model, given.batch.sequence, multiple, plan.tensor)
-    layout = layout_of(given, schedule, model)
+    scenario, plan, schedule = loaded.scenario, loaded.scenario.plan, schedule_of(loaded)
+    multiple = scenario.framework.vocab_multiple
+    model = build_model(scenario.model, scenario.batch.sequence, multiple, plan.tensor)
+    layout = layout_of(scenario, schedule, model)
     check_layout(loaded, schedule, layout, model)
 
-    cluster, wish = cluster_of(loaded, draw), plan.placement
-    placement = place(layout, cluster, wish.order, wish.boxes, wish.devices, loaded.where)
+    cluster, placing = cluster_of(loaded, draw), plan.placement
+    placement = place(layout, cluster, placing.order, placing.boxes, placing.devices, loaded.where)
     job = assembled_job(loaded, placement, cluster, model, schedule, draw)
     _check_recomputed(job, loaded)
     return job
@@ -61,12 +69,12 @@ def cluster_of(loaded: Loaded, draw: Draw = DRAWN) -> Cluster:
 
     The layouts of a study that differ in nothing of it share it, and what is kept about it.
     """
-    given = loaded.scenario
-    passes = given.framework.passes
+    scenario = loaded.scenario
+    passes = scenario.framework.passes
     faults = faults_of(loaded, draw)
     if faults:
-        return build_cluster(given.cluster, given.cluster.nodes, passes, faults, queued=True)
-    return _LATEST.machine(given.cluster, passes)
+        return build_cluster(scenario.cluster, scenario.cluster.nodes, passes, faults, queued=True)
+    return _LATEST.machine(scenario.cluster, passes)
 
 
 class _LatestMachines(local):
@@ -108,23 +116,23 @@ def assembled_job(
 
     All that is no part of the layout is that of the scenario, and so is its recomputation.
     """
-    given = loaded.scenario
+    scenario = loaded.scenario
     return Job(
         cluster=cluster,
         model=model,
         plan=placement.plan,
         placement=placement,
         schedule=schedule,
-        framework=given.framework,
-        precision=given.precision,
-        recompute=recompute_of(given.recompute),
-        offload=Offload(**given.offload.model_dump()),
-        finetune=_finetune(given),
-        frozen_ends=frozenset(() if given.finetune is None else given.finetune.frozen),
-        routing=_routing(given, model, placement),
+        framework=scenario.framework,
+        precision=scenario.precision,
+        recompute=recompute_of(scenario.recompute),
+        offload=Offload(**scenario.offload.model_dump()),
+        finetune=_finetune(scenario),
+        frozen_ends=frozenset(() if scenario.finetune is None else scenario.finetune.frozen),
+        routing=_routing(scenario, model, placement),
         algorithms={
             operation: Prescribed(algorithm, loaded.where("collectives", operation))
-            for operation, algorithm in given.collectives.items()
+            for operation, algorithm in scenario.collectives.items()
         },
         causes=causes_of(loaded, placement, draw),
         replication=draw.replication,
@@ -144,18 +152,18 @@ def _check_recomputed(job: Job, loaded: Loaded) -> None:
         raise PlanError("\n".join(problems))
 
 
-def _finetune(given: Scenario) -> Finetune | None:
+def _finetune(scenario: Scenario) -> Finetune | None:
     """Return the adapters that are trained; None where the layers themselves are."""
-    wish, merged = given.finetune, given.framework.kernels.adapters_merged
-    if wish is None or wish.method == "full":
+    finetune, merged = scenario.finetune, scenario.framework.kernels.adapters_merged
+    if finetune is None or finetune.method == "full":
         return None
     return Finetune(
-        wish.method,
-        wish.rank,
-        frozenset(wish.targets),
-        wish.bits,
-        wish.quantiser,
-        wish.dropout,
+        finetune.method,
+        finetune.rank,
+        frozenset(finetune.targets),
+        finetune.bits,
+        finetune.quantiser,
+        finetune.dropout,
         bool(merged),
     )
 
@@ -163,28 +171,104 @@ def _finetune(given: Scenario) -> Finetune | None:
 # --- tokens on experts ----------------------------------------------------------------------------
 
 
-def _routing(given: Scenario, model: Transformer, placement: Placement) -> Routing:
+def _routing(scenario: Scenario, model: Transformer, placement: Placement) -> Routing:
     """Return the share of the tokens of a layer with experts that each rank gets."""
-    shape, sent, facts = model.experts, None, given.framework.experts
+    shape, sent, facts = model.experts, None, scenario.framework.experts
     if shape is None:
         return BALANCED
     if facts is not None and facts.once_per_node:
-        devices = given.cluster.node.devices
+        devices = scenario.cluster.node.devices
         nodes = [{*group} for group in (placement.expert_groups()[0] // devices).tolist()]
         among = max(map(len, nodes))
         sent = nodes_of_token(shape, among if among > 1 else placement.plan.expert)
-    shares = _shares(given, shape.count, placement)
+    shares = _shares(scenario, shape.count, placement)
     return route(shares, placement.plan.expert, shape.capacity, sent)
 
 
-def _shares(given: Scenario, experts: int, placement: Placement) -> list[float]:
+def _shares(scenario: Scenario, experts: int, placement: Placement) -> list[float]:
     """Return the shares of the experts in the tokens."""
-    wish, plan = given.experts, placement.plan
-    if wish is None or wish.load == "balanced":
+    load, plan = scenario.experts, placement.plan
+    if load is None or load.load == "balanced":
         return [1.0] * experts
-    if wish.load == "zipf":
-        return zipf_shares(experts, wish.exponent, plan.expert)
-    if wish.load == "histogram":
-        return wish.histogram
+    if load.load == "zipf":
+        return zipf_shares(experts, load.exponent, plan.expert)
+    if load.load == "histogram":
+        return load.histogram
     ranks = plan.expert * plan.expert_tensor
-    return task_shares(wish.tasks, experts, max(1, plan.micro * ranks // plan.cell))
+    return task_shares(load.tasks, experts, max(1, plan.micro * ranks // plan.cell))
+
+
+# --- layout ---------------------------------------------------------------------------------------
+
+
+def layout_of(scenario: Scenario, schedule: Schedule, model: Transformer) -> Plan:
+    """Return the layout of a scenario; unchecked."""
+    plan, batch = scenario.plan, scenario.batch
+    chunks = plan.chunks or schedule.chunks[0]
+    parts = schedule.wired(plan.pipeline, chunks).virtual_stages
+    return answer_from(
+        Plan,
+        plan,
+        chunks=chunks,
+        schedule=schedule.name,
+        wiring=schedule.wiring,
+        micro=batch.micro,
+        microbatches=max(1, batch.global_ // (plan.data * batch.micro)),
+        layers=layers_of(plan.layers, model, parts),
+    )
+
+
+def schedule_of(loaded: Loaded) -> Schedule:
+    """Return the schedule that a scenario names, or reads from a file next to it.
+
+    Raises
+    ------
+    ScenarioError
+        when there is no such file, or it is not a schedule.
+    """
+    file = schedule_file(loaded)
+    if file is None:
+        return schedule_named(loaded.scenario.plan.schedule, loaded.scenario.framework)
+    return read_schedule(file, loaded.where("plan", "schedule"))
+
+
+def schedule_named(name: str, framework: FrameworkRecord) -> Schedule:
+    """Return a schedule by its name, as a framework runs it."""
+    first = framework.pipeline.forwards_first
+    return SCHEDULES[name].as_run(forwards_first=first is None or first)
+
+
+def schedule_file(loaded: Loaded) -> Path | None:
+    """Return the file of steps that a scenario names; None for a schedule by name."""
+    name = loaded.scenario.plan.schedule
+    if name in SCHEDULES:
+        return None
+    neighbour = Path(loaded.place("plan", "schedule").file).parent / name
+    return neighbour if is_file(neighbour) else Path(name)
+
+
+def layers_of(rule: str | Sequence[int], model: Transformer, parts: int) -> tuple[int, ...]:
+    """Return the layers of each part of the model; none where it cannot be divided evenly.
+
+    Parameters
+    ----------
+    rule : ``plan.layers`` of a scenario: a rule by name, or the layers themselves
+    """
+    layers = model.layers
+    if not isinstance(rule, str):
+        return tuple(rule)
+    if rule == "by-work":
+        work = [multiplied(model, layer) for layer in model.stack]
+        return by_work(work, model.vocab * model.hidden, parts)
+    if rule == "even":
+        return even_layers(layers, parts) if layers % parts == 0 else ()
+    return {"with-ends": with_ends, "filled": filled}[rule](layers, parts)
+
+
+def recompute_of(table: str | RecomputeFile) -> Recompute:
+    """Return what the backward recomputes, from the key of a scenario."""
+    if not isinstance(table, RecomputeFile):
+        return Recompute(table)
+    stages = None if table.stages is None else frozenset(table.stages)
+    mode = "ops" if table.ops else table.mode
+    return Recompute(mode, frozenset(table.ops), table.every, stages)

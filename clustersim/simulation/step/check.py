@@ -26,13 +26,18 @@ def check_layout(loaded: Loaded, schedule: Schedule, layout: Plan, model: Transf
     PlanError
         one line for each problem.
     """
-    given = loaded.scenario
+    scenario = loaded.scenario
     problems = [
         *_sizes(loaded, layout),
         *scenario_problems(loaded, model),
         *_schedule(loaded, layout, schedule),
         *plan_problems(
-            layout, model, given.batch.global_, given.devices, given.framework, loaded.where
+            layout,
+            model,
+            scenario.batch.global_,
+            scenario.devices,
+            scenario.framework,
+            loaded.where,
         ),
         *_context(loaded, layout),
         *_recompute(loaded),
@@ -51,20 +56,20 @@ def scenario_problems(loaded: Loaded, model: Transformer) -> list[str]:
 
 def _sizes(loaded: Loaded, layout: Plan) -> Iterator[str]:
     """Check the number of nodes, and of blocks to be replayed."""
-    given = loaded.scenario
-    if given.cluster.nodes > given.cluster.size:
+    scenario = loaded.scenario
+    if scenario.cluster.nodes > scenario.cluster.size:
         yield (
-            f"{loaded.where('cluster', 'nodes')}: {given.cluster.nodes} nodes, but"
-            f" '{given.cluster.name}' has {given.cluster.size}"
+            f"{loaded.where('cluster', 'nodes')}: {scenario.cluster.nodes} nodes, but"
+            f" '{scenario.cluster.name}' has {scenario.cluster.size}"
         )
     blocks = 2 * layout.microbatches * layout.pipeline * layout.chunks
-    replicas = 1 if given.fold else layout.data * layout.context
+    replicas = 1 if scenario.fold else layout.data * layout.context
     if blocks <= MOST_BLOCKS < blocks * replicas:
         yield (
             f"{loaded.where('fold')}: {blocks * replicas:,} blocks of all replicas, more than the"
             f" {MOST_BLOCKS:,} that are replayed (fold: true replays equal replicas once)"
         )
-    elif blocks <= MOST_BLOCKS < blocks * layout.data and any(map(unfolds, given.disturbances)):
+    elif blocks <= MOST_BLOCKS < blocks * layout.data and any(map(unfolds, scenario.disturbances)):
         yield (
             f"{loaded.where('disturbances')}: {blocks * layout.data:,} blocks of replicas that all"
             f" differ, more than the {MOST_BLOCKS:,} that are replayed (concern fewer devices, or"
@@ -72,32 +77,32 @@ def _sizes(loaded: Loaded, layout: Plan) -> Iterator[str]:
         )
     if blocks > MOST_BLOCKS:
         yield (
-            f"{loaded.where('batch', 'global')}: {given.batch.global_:,} makes {blocks:,} blocks a"
-            f" replica, more than the {MOST_BLOCKS:,} that are replayed (a step has fewer)"
+            f"{loaded.where('batch', 'global')}: {scenario.batch.global_:,} makes {blocks:,} blocks"
+            f" a replica, more than the {MOST_BLOCKS:,} that are replayed (a step has fewer)"
         )
 
 
 def _precision(loaded: Loaded) -> Iterator[str]:
-    given = loaded.scenario
-    if given.precision not in given.framework.state:
+    scenario = loaded.scenario
+    if scenario.precision not in scenario.framework.state:
         yield (
-            f"{loaded.where('precision')}: '{given.framework.name}' does not define optimiser"
-            f" states for '{given.precision}' (it does for"
-            f" {listed(given.framework.state) or 'none'})"
+            f"{loaded.where('precision')}: '{scenario.framework.name}' does not define optimiser"
+            f" states for '{scenario.precision}' (it does for"
+            f" {listed(scenario.framework.state) or 'none'})"
         )
 
 
 def _finetune(loaded: Loaded) -> Iterator[str]:
-    given, model = loaded.scenario.finetune, loaded.scenario.model
+    finetune, model = loaded.scenario.finetune, loaded.scenario.model
     kind = "experts" if model.experts else "latent attention" if model.latent else None
-    if given is None:
+    if finetune is None:
         return
-    if model.tied and len(given.frozen) == 1:
+    if model.tied and len(finetune.frozen) == 1:
         yield (
             f"{loaded.where('finetune', 'frozen')}: embedding and logits of '{model.name}' share"
             " their weights (freeze both, or none)"
         )
-    if given.method != "full" and kind is not None:
+    if finetune.method != "full" and kind is not None:
         yield (
             f"{loaded.where('finetune')}: adapters for {kind}, which '{model.name}' has, are not"
             " modelled (train all of it, or a model without)"
@@ -133,8 +138,8 @@ def _context(loaded: Loaded, layout: Plan) -> Iterator[str]:
 
 
 def _recompute(loaded: Loaded) -> Iterator[str]:
-    given, stages = loaded.scenario.recompute, loaded.scenario.plan.pipeline
-    listed_stages = [] if isinstance(given, str) else given.stages or []
+    recompute, stages = loaded.scenario.recompute, loaded.scenario.plan.pipeline
+    listed_stages = [] if isinstance(recompute, str) else recompute.stages or []
     if outside := [stage for stage in listed_stages if stage >= stages]:
         yield (
             f"{loaded.where('recompute', 'stages')}: there is no stage {outside[0]}"
@@ -157,17 +162,17 @@ def _graphs(loaded: Loaded) -> Iterator[str]:
     Megatron-Core, ``transformer_config.py``: "full recompute is only supported with full iteration
     CUDA graph", and no graphs with offloading.
     """
-    given = loaded.scenario
-    if given.framework.graphs is None:
+    scenario = loaded.scenario
+    if scenario.framework.graphs is None:
         return
-    name, recompute = given.framework.name, given.recompute
+    name, recompute = scenario.framework.name, scenario.recompute
     table = None if isinstance(recompute, str) else recompute
     if recompute == "full" or (table is not None and table.mode == "full" and not table.ops):
         yield (
             f"{loaded.where('recompute')}: '{name}' captures layers in graphs, which cannot be"
             " recomputed as a whole (take selective, ops or none, or a framework without graphs)"
         )
-    if given.offload.parameters or given.offload.activations:
+    if scenario.offload.parameters or scenario.offload.activations:
         yield (
             f"{loaded.where('offload')}: '{name}' captures layers in graphs, which cannot copy to"
             " the host (leave it out, or take a framework without graphs)"
@@ -176,16 +181,16 @@ def _graphs(loaded: Loaded) -> Iterator[str]:
 
 def _placement(loaded: Loaded, layout: Plan) -> list[str]:
     """Check the order of the axes, or the list of devices where there are as many as ranks."""
-    given = loaded.scenario.plan.placement
+    placement = loaded.scenario.plan.placement
     if layout.ranks != loaded.scenario.devices:
         return []
-    return placement_problems(layout, given.order, given.devices, loaded.where)
+    return placement_problems(layout, placement.order, placement.devices, loaded.where)
 
 
 def _routing(loaded: Loaded, model: Transformer) -> Iterator[str]:
     """Check how tokens spread over experts: that there are some, and one share for each."""
-    given, shape = loaded.scenario.experts, model.experts
-    if given is None:
+    routing, shape = loaded.scenario.experts, model.experts
+    if routing is None:
         return
     if shape is None:
         yield (
@@ -193,17 +198,17 @@ def _routing(loaded: Loaded, model: Transformer) -> Iterator[str]:
             " (leave it out)"
         )
         return
-    if given.load == "histogram" and len(given.histogram) != shape.count:
+    if routing.load == "histogram" and len(routing.histogram) != shape.count:
         yield (
-            f"{loaded.where('experts', 'histogram')}: {len(given.histogram)} numbers for the"
+            f"{loaded.where('experts', 'histogram')}: {len(routing.histogram)} numbers for the"
             f" {shape.count} experts of '{model.name}' (one each)"
         )
-    if given.load == "task-gate" and len(given.tasks) > shape.count:
+    if routing.load == "task-gate" and len(routing.tasks) > shape.count:
         yield (
-            f"{loaded.where('experts', 'tasks')}: {len(given.tasks)} tasks for the {shape.count}"
+            f"{loaded.where('experts', 'tasks')}: {len(routing.tasks)} tasks for the {shape.count}"
             f" experts of '{model.name}' (at most one each)"
         )
-    if given.load == "task-gate" and shape.top_k != 1:
+    if routing.load == "task-gate" and shape.top_k != 1:
         yield (
             f"{loaded.where('experts', 'load')}: 'task-gate' sends a token to one expert, but"
             f" '{model.name}' to {shape.top_k} (set model.experts.top_k to 1)"

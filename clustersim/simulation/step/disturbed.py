@@ -54,7 +54,9 @@ def causes_of(loaded: Loaded, placement: Placement, draw: Draw = DRAWN) -> tuple
     for disturbance in loaded.scenario.disturbances:
         if type(disturbance) in _FAULTS:
             continue
-        cause = _cause(disturbance, _devices(disturbance, placement, loaded))
+        devices = _devices(disturbance, placement, loaded)
+        common = disturbance.title, disturbance.seed, devices
+        cause = _CAUSES[type(disturbance)](disturbance, common)
         if cause.name in draw.without:
             remaining = cause.removed()
             causes += [] if remaining is None else [remaining]
@@ -66,12 +68,12 @@ def causes_of(loaded: Loaded, placement: Placement, draw: Draw = DRAWN) -> tuple
 def disturbance_answers(loaded: Loaded, placement: Placement) -> tuple[DisturbanceAnswer, ...]:
     """Return the disturbances of a scenario with the number of devices that each concerns."""
     answers = []
-    for given in loaded.scenario.disturbances:
+    for disturbance in loaded.scenario.disturbances:
         devices = None
-        if isinstance(given, RanksFile):
-            chosen = _devices(given, placement, loaded)
+        if isinstance(disturbance, RanksFile):
+            chosen = _devices(disturbance, placement, loaded)
             devices = len(placement.devices if chosen is None else chosen)
-        answers.append(DisturbanceAnswer(given.title, given.type, devices))
+        answers.append(DisturbanceAnswer(disturbance.title, disturbance.type, devices))
     return tuple(answers)
 
 
@@ -90,18 +92,18 @@ def _names(loaded: Loaded) -> Iterator[str]:
 
 def _outside(loaded: Loaded, placement: Placement) -> Iterator[str]:
     """Check the numbers of devices, nodes and stages."""
-    given = loaded.scenario
+    scenario = loaded.scenario
     limits = {
         "devices": ("device", len(placement.devices)),
-        "nodes": ("node", given.cluster.nodes),
+        "nodes": ("node", scenario.cluster.nodes),
         "stages": ("stage", placement.plan.pipeline),
     }
-    for number, disturbance in enumerate(given.disturbances):
+    for number, disturbance in enumerate(scenario.disturbances):
         for key, (noun, count) in limits.items():
-            for place, chosen in enumerate(getattr(disturbance, key, None) or ()):
+            for index, chosen in enumerate(getattr(disturbance, key, None) or ()):
                 if chosen >= count:
                     yield (
-                        f"{loaded.where('disturbances', number, key, place)}: {chosen} is no"
+                        f"{loaded.where('disturbances', number, key, index)}: {chosen} is no"
                         f" {noun} of the job (it has 0 to {count - 1})"
                     )
 
@@ -124,40 +126,20 @@ def _devices(
     return None
 
 
-def _cause(given: Disturbance, devices: frozenset[int] | None) -> Cause:
-    return _CAUSES[type(given)](given, (given.title, given.seed, devices))
-
-
 Common = tuple[str, int, frozenset[int] | None]
 Value = TypeVar("Value", int, float)
 
 
-def _slow_device(given: SlowDeviceFile, common: Common) -> Cause:
-    return SlowDevice(*common, given.factor, given.clock)
-
-
-def _jitter(given: JitterFile, common: Common) -> Cause:
-    values, weights = _occurring(given.histogram)
+def _jitter(disturbance: JitterFile, common: Common) -> Cause:
+    values, weights = _occurring(disturbance.histogram)
     return Jitter(
         *common,
-        distribution=given.distribution,
-        deviation=given.deviation or 0.0,
-        each_step=given.each == "step",
+        distribution=disturbance.distribution,
+        deviation=disturbance.deviation or 0.0,
+        each_step=disturbance.each == "step",
         values=values,
         weights=weights,
     )
-
-
-def _pauses(given: PausesFile, common: Common) -> Cause:
-    return Pauses(*common, given.length, given.every, given.planned)
-
-
-def _late_host(given: LateHostFile, common: Common) -> Cause:
-    return LateHost(*common, given.delay)
-
-
-def _sequence_lengths(given: SequenceLengthsFile, common: Common) -> Cause:
-    return SequenceLengths(*common, *_occurring(given.histogram), given.balanced)
 
 
 def _occurring(
@@ -169,11 +151,13 @@ def _occurring(
 
 
 _CAUSES: Final[Mapping[type, Callable[[Any, Common], Cause]]] = {
-    SlowDeviceFile: _slow_device,
+    SlowDeviceFile: lambda file, common: SlowDevice(*common, file.factor, file.clock),
     JitterFile: _jitter,
-    PausesFile: _pauses,
-    LateHostFile: _late_host,
-    SequenceLengthsFile: _sequence_lengths,
+    PausesFile: lambda file, common: Pauses(*common, file.length, file.every, file.planned),
+    LateHostFile: lambda file, common: LateHost(*common, file.delay),
+    SequenceLengthsFile: lambda file, common: SequenceLengths(
+        *common, *_occurring(file.histogram), file.balanced
+    ),
 }
 
 
@@ -189,25 +173,11 @@ def faults_of(loaded: Loaded, draw: Draw = DRAWN) -> list[Fault]:
     ]
 
 
-def _slow_link(given: SlowLinkFile, where: str) -> Fault:
-    return SlowLink(given.link, given.bandwidth * goodput(given.loss, given.window), where)
-
-
-def _slow_nic(given: SlowNicFile, where: str) -> Fault:
-    return FaultyNic(given.node, given.nic, given.bandwidth, where)
-
-
-def _failed_nic(given: FailedNicFile, where: str) -> Fault:
-    return FaultyNic(given.node, given.nic, 0.0, where)
-
-
-def _failed_cable(given: FailedCableFile, where: str) -> Fault:
-    return FailedCable(given.link, where)
-
-
 _FAULTS: Final[Mapping[type, Callable[[Any, str], Fault]]] = {
-    SlowLinkFile: _slow_link,
-    SlowNicFile: _slow_nic,
-    FailedNicFile: _failed_nic,
-    FailedCableFile: _failed_cable,
+    SlowLinkFile: lambda file, where: SlowLink(
+        file.link, file.bandwidth * goodput(file.loss, file.window), where
+    ),
+    SlowNicFile: lambda file, where: FaultyNic(file.node, file.nic, file.bandwidth, where),
+    FailedNicFile: lambda file, where: FaultyNic(file.node, file.nic, 0.0, where),
+    FailedCableFile: lambda file, where: FailedCable(file.link, where),
 }

@@ -36,9 +36,9 @@ def replay_step(
     """
     compilation = Compilation(job, fusion_bound=fusion_bound)
     if fold_replicas and compilation.fused.whole:
-        found = _folded_by_overloaded_links(compilation, exact=exact)
-        if found is not None:
-            return found
+        folded = _folded_by_overloaded_links(compilation, exact=exact)
+        if folded is not None:
+            return folded
     replicas = compilation.replicas
     program = compilation.program(replicas.folded() if fold_replicas else replicas.unfolded())
     check_program(program)

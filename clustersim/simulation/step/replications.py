@@ -70,7 +70,7 @@ def replicate(
     ('slow-device', 1.0)
     """
     loaded = loaded_from(scenario, settings)
-    names = [given.title for given in loaded.scenario.disturbances]
+    names = [disturbance.title for disturbance in loaded.scenario.disturbances]
     if not names:
         raise ScenarioError(
             f"{loaded.place()}: disturbances: missing, so that all replications are equal (state"
@@ -84,11 +84,11 @@ def replicate(
     results: list[Future[Times] | Times] = [
         task() if executor is None else executor.submit(task) for task in tasks
     ]
-    found: Times = {}
+    times: Times = {}
     for result in results:
-        found |= result.result() if isinstance(result, Future) else result
+        times |= result.result() if isinstance(result, Future) else result
     steps = {
-        removed: [found.get((number, removed), found[0, removed]) for number in range(count)]
+        removed: [times.get((number, removed), times[0, removed]) for number in range(count)]
         for removed in sets
     }
     return _answer(names, steps)

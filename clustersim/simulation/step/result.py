@@ -241,8 +241,12 @@ class Result:
     @cached_property
     def stated(self) -> list[str]:
         """Keys of own files whose plain values are taken as stated by the user."""
-        given = self.scenario
-        records = {"cluster": given.cluster, "model": given.model, "framework": given.framework}
+        scenario = self.scenario
+        records = {
+            "cluster": scenario.cluster,
+            "model": scenario.model,
+            "framework": scenario.framework,
+        }
         return [key for name, record in records.items() for key in stated_keys(record, name)]
 
     @property

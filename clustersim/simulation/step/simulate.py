@@ -107,29 +107,29 @@ def loaded_from(
     return scenario.changed(settings) if settings else scenario
 
 
-def usd_per_hour(given: Scenario) -> float | None:
+def usd_per_hour(scenario: Scenario) -> float | None:
     """Return the price of the devices of a scenario; None if not known [USD/h]."""
-    price = price_of(given.cluster.node.accelerator.name, "on-demand")
-    return None if price is None else price.usd_per_device_hour * given.devices
+    price = price_of(scenario.cluster.node.accelerator.name, "on-demand")
+    return None if price is None else price.usd_per_device_hour * scenario.devices
 
 
-def step_time_of(job: Job, given: Scenario) -> float:
+def step_time_of(job: Job, scenario: Scenario) -> float:
     """Return the time of a step of the job of a scenario, without its components [s]."""
     with garbage_collection_off():
-        _, replayed = _compiled_and_replayed(job, given)
+        _, replayed = _compiled_and_replayed(job, scenario)
         return replayed.timeline.duration
 
 
-def _compiled_and_replayed(job: Job, given: Scenario) -> tuple[Program, Replayed]:
+def _compiled_and_replayed(job: Job, scenario: Scenario) -> tuple[Program, Replayed]:
     return replay_step(
-        job, fold_replicas=given.fold, fusion_bound=given.fusion_bound, exact=given.exact
+        job, fold_replicas=scenario.fold, fusion_bound=scenario.fusion_bound, exact=scenario.exact
     )
 
 
 def _replayed(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Result:
     """Compile, replay and measure a job; `began` is the time at which the work on it did."""
-    given = loaded.scenario
-    program, replayed = _compiled_and_replayed(job, given)
+    scenario = loaded.scenario
+    program, replayed = _compiled_and_replayed(job, scenario)
     result = _measured(loaded, job, memory, program, replayed)
     check_step(program, result.timeline, result.links, result.attribution)
     return replace(result, wall=time.perf_counter() - began)
@@ -138,19 +138,19 @@ def _replayed(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Result
 def _measured(
     loaded: Loaded, job: Job, memory: Verdict, program: Program, replayed: Replayed
 ) -> Result:
-    timeline, given = replayed.timeline, loaded.scenario
-    duration, sequences = timeline.duration, given.batch.global_
+    timeline, scenario = replayed.timeline, loaded.scenario
+    duration, sequences = timeline.duration, scenario.batch.global_
     adapters = tuned_flops(job.model, job.finetune, sequences, job.frozen_ends)
     hardware = hardware_flops(job.model, sequences, job.layers.recomputed) + adapters
     fused = job.shard.attention == "flash"
     return Result(
         name=loaded.name,
-        scenario=given,
+        scenario=scenario,
         program=program,
         timeline=timeline,
         memory=memory,
         step_time=duration,
-        interval=_interval(duration, given),
+        interval=_interval(duration, scenario),
         model_flops=model_flops(job.model, sequences) + adapters,
         hardware_flops=hardware,
         executed_flops=hardware
@@ -174,9 +174,9 @@ def _peak(job: Job) -> float:
     return device.peak_rate(job.shard.precision.peak) / device.clock
 
 
-def _interval(step_time: float, given: Scenario) -> Interval:
+def _interval(step_time: float, scenario: Scenario) -> Interval:
     """Return the step times that are expected, by measured runs on the same accelerator."""
-    accelerator, nodes = given.cluster.node.accelerator.name, size_of(given.cluster.nodes)
+    accelerator, nodes = scenario.cluster.node.accelerator.name, size_of(scenario.cluster.nodes)
     return interval(step_time, shipped_reach(accelerator, nodes))
 
 
@@ -195,7 +195,7 @@ def _folded_step_time(loaded: Loaded) -> float:
 
 def _memory_of(loaded: Loaded) -> Verdict:
     """Return the memory of a scenario; raise what a replay of it would raise for its values."""
-    job, given = build_job(loaded), loaded.scenario
-    if given.collectives:  # prescribed algorithms are checked when groups form
-        compile_program(job, fold_replicas=given.fold, fusion_bound=given.fusion_bound)
+    job, scenario = build_job(loaded), loaded.scenario
+    if scenario.collectives:  # prescribed algorithms are checked when groups form
+        compile_program(job, fold_replicas=scenario.fold, fusion_bound=scenario.fusion_bound)
     return estimate_memory(job)

@@ -9,7 +9,6 @@ Flows of all ranks share the storage by max-min fairness; each is limited by its
 of its node.  The fabric between NICs and storage is taken as wide enough.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -120,7 +119,7 @@ def rank_states(job: Job) -> list[RankStates]:
     return [state for state in states if state.ranks]
 
 
-def predict_checkpoint(loaded: Loaded, given: CheckpointFile) -> CheckpointTimes:
+def predict_checkpoint(loaded: Loaded, checkpoint: CheckpointFile) -> CheckpointTimes:
     """Return the times of a checkpoint of a scenario, without the steps that run with its drain.
 
     Raises
@@ -130,13 +129,13 @@ def predict_checkpoint(loaded: Loaded, given: CheckpointFile) -> CheckpointTimes
     """
     job = build_job(loaded)
     states = rank_states(job)
-    nbytes = given.size or sum(state.ranks * state.saved for state in states)
+    nbytes = checkpoint.size or sum(state.ranks * state.saved for state in states)
     scale = nbytes / sum(state.ranks * state.saved for state in states)
     states = [replace(s, saved=s.saved * scale, loaded=s.loaded * scale) for s in states]
     saving = _Saving(loaded, job, states, nbytes)
-    times = saving.times(given)
-    block = times.block if given.block is None else given.block
-    durable = block + times.drain if given.durable is None else given.durable
+    times = saving.times(checkpoint)
+    block = times.block if checkpoint.block is None else checkpoint.block
+    durable = block + times.drain if checkpoint.durable is None else checkpoint.durable
     on_nodes = min(max(times.on_nodes, block), max(durable, block))
     return replace(times, block=block, durable=max(durable, block), on_nodes=on_nodes)
 
@@ -146,43 +145,40 @@ class _Saving:
 
     def __init__(self, loaded: Loaded, job: Job, states: list[RankStates], nbytes: float) -> None:
         self._loaded, self._job, self._states, self._nbytes = loaded, job, states, nbytes
-        self._given: Scenario = loaded.scenario
+        self._scenario: Scenario = loaded.scenario
         self._storage: StorageFacts | None = loaded.scenario.cluster.storage
 
-    def times(self, given: CheckpointFile) -> CheckpointTimes:
+    def times(self, checkpoint: CheckpointFile) -> CheckpointTimes:
         """Return the times of a save and of a load."""
-        stated = given.block is not None and given.durable is not None
+        stated = checkpoint.block is not None and checkpoint.durable is not None
         if stated and (self._storage is None or self._storage.write is None):
             return CheckpointTimes(
-                self._nbytes, given.block or 0.0, given.durable or 0.0, given.block or 0.0,
-                0.0, "stated in the scenario",
+                self._nbytes, checkpoint.block or 0.0, checkpoint.durable or 0.0,
+                checkpoint.block or 0.0, 0.0, "stated in the scenario",
             )  # fmt: skip
-        if given.mode == "memory":
-            return self._memory(given.copies)
-        modes: Mapping[str, Callable[[], CheckpointTimes]] = {
-            "synchronous": self._synchronous,
-            "asynchronous": self._asynchronous,
-            "local": self._local,
-        }
-        return modes[given.mode]()
+        if checkpoint.mode == "memory":
+            return self._memory(checkpoint.copies)
+        return self._stored(checkpoint.mode)
 
-    def _synchronous(self) -> CheckpointTimes:
+    def _stored(self, mode: str) -> CheckpointTimes:
+        """Return the times of a save to the storage: at once, or after a copy on the nodes."""
+        if mode == "synchronous":
+            seconds, limit = self._written()
+            return CheckpointTimes(self._nbytes, seconds, seconds, seconds, self._read(), limit)
+        block = self._on_drives() if mode == "local" else self._copied()
         seconds, limit = self._written()
-        return CheckpointTimes(self._nbytes, seconds, seconds, seconds, self._read(), limit)
+        durable = block + seconds
+        on_nodes = block if mode == "local" else durable
+        rate = self._of_fullest_node() / seconds if self._on_fabric() else 0.0
+        return CheckpointTimes(self._nbytes, block, durable, on_nodes, self._read(), limit, rate)
 
-    def _asynchronous(self) -> CheckpointTimes:
-        copy = self._copied()
-        seconds, limit = self._written()
-        durable, load = copy + seconds, self._read()
-        rate = self._node_rate(seconds) if self._on_fabric() else 0.0
-        return CheckpointTimes(self._nbytes, copy, durable, durable, load, limit, rate)
-
-    def _local(self) -> CheckpointTimes:
+    def _on_drives(self) -> float:
+        """Return the time of a save to the drives of the nodes, after a copy to the hosts [s]."""
         local = None if self._storage is None else self._storage.local
         if local is None:
             raise PlanError(
                 f"{self._where('mode')}: 'local' needs drives of the nodes, which cluster"
-                f" '{self._given.cluster.name}' does not state (cluster.storage.local)"
+                f" '{self._scenario.cluster.name}' does not state (cluster.storage.local)"
             )
         per_node = self._of_fullest_node()
         if local.capacity is not None and per_node > local.capacity:
@@ -190,20 +186,15 @@ class _Saving:
                 f"{self._where('mode')}: a node saves {per_node / 1e9:,.0f} GB, more than the"
                 f" {local.capacity / 1e9:,.0f} GB of its drives (cluster.storage.local)"
             )
-        block = max(per_node / local.write, self._copied())
-        seconds, limit = self._written()
-        rate = self._node_rate(seconds) if self._on_fabric() else 0.0
-        return CheckpointTimes(
-            self._nbytes, block, block + seconds, block, self._read(), limit, rate
-        )
+        return max(per_node / local.write, self._copied())
 
     def _memory(self, copies: int) -> CheckpointTimes:
-        nodes = self._given.cluster.nodes
+        nodes = self._scenario.cluster.nodes
         if copies > nodes:
             raise PlanError(
                 f"{self._where('copies')}: {copies} copies need as many nodes, the job has {nodes}"
             )
-        copy, rate = self._copied(), nic_rate(self._given)
+        copy, rate = self._copied(), nic_rate(self._scenario)
         seconds = (copies - 1) * self._of_fullest_node() / rate
         load = self._of_fullest_node(loaded=True) / rate
         return CheckpointTimes(
@@ -218,8 +209,8 @@ class _Saving:
     def _system(self) -> StorageFacts:
         if self._storage is None or self._storage.write is None:
             raise PlanError(
-                f"{self._where('mode')}: cluster '{self._given.cluster.name}' states no storage to"
-                " save to (give cluster.storage, training.checkpoint.block and durable, or"
+                f"{self._where('mode')}: cluster '{self._scenario.cluster.name}' states no storage"
+                " to save to (give cluster.storage, training.checkpoint.block and durable, or"
                 " training.checkpoint.mode: memory)"
             )
         return self._storage
@@ -230,7 +221,7 @@ class _Saving:
     def _client(self, *, reads: bool) -> float:
         """Return the rate of a node with the storage [B/s]."""
         storage = self._system()
-        rates = [nic_rate(self._given)] if self._on_fabric() else []
+        rates = [nic_rate(self._scenario)] if self._on_fabric() else []
         if storage.client is not None:
             rates.append(storage.client.read if reads else storage.client.write)
         return min(rates, default=inf)
@@ -245,9 +236,6 @@ class _Saving:
         """Return the bytes that a node saves or loads, where all its ranks are of one kind [B]."""
         amounts = [state.loaded if loaded else state.saved for state in self._states]
         return max(amounts) * self._job.cluster.node.devices
-
-    def _node_rate(self, seconds: float) -> float:
-        return self._of_fullest_node() / seconds
 
     def _written(self) -> tuple[float, str]:
         rate = self._system().write
@@ -294,9 +282,9 @@ def share_for_steps(drain: float, nics: float) -> float:
     return steps / nics
 
 
-def nic_rate(given: Scenario) -> float:
+def nic_rate(scenario: Scenario) -> float:
     """Return the payload rate of all NICs of a node, in one direction [B/s]."""
-    nic, nics = given.cluster.nic, given.cluster.node.nics
+    nic, nics = scenario.cluster.nic, scenario.cluster.node.nics
     return len(nics.devices) * nic.bandwidth * nic.efficiency
 
 

@@ -21,15 +21,15 @@ def failure_causes(
     PlanError
         when replicas are to recover the state, and the job has one replica.
     """
-    record, given = training.failures, loaded.scenario
+    record, scenario = training.failures, loaded.scenario
     if training.recovery == "replica":
-        _check_replicas(loaded, given)
+        _check_replicas(loaded, scenario)
     if record is None:
         return ()
     return tuple(
         cause
         for name, facts in record.causes.items()
-        for cause in _causes(name, facts, _parts(given, facts.per), record, training, times)
+        for cause in _causes(name, facts, _parts(scenario, facts.per), record, training, times)
         if cause.rate > 0
     )
 
@@ -81,9 +81,9 @@ def _causes(
         )
 
 
-def _parts(given: Scenario, per: str) -> int:
+def _parts(scenario: Scenario, per: str) -> int:
     """Return the parts of a job to which failures of a cause are proportional."""
-    nodes, node = given.cluster.nodes, given.cluster.node
+    nodes, node = scenario.cluster.nodes, scenario.cluster.node
     counts = {
         "job": 1,
         "node": nodes,
@@ -93,9 +93,9 @@ def _parts(given: Scenario, per: str) -> int:
     return counts[per]
 
 
-def _check_replicas(loaded: Loaded, given: Scenario) -> None:
+def _check_replicas(loaded: Loaded, scenario: Scenario) -> None:
     """Reject recovery from other replicas where none has the whole state."""
-    plan, where = given.plan, loaded.where("training", "recovery")
+    plan, where = scenario.plan, loaded.where("training", "recovery")
     if plan.data == 1:
         raise PlanError(f"{where}: 'replica' needs another replica (plan.data is 1)")
     if plan.zero and (plan.shard == 0 or plan.shard >= plan.data * plan.context):

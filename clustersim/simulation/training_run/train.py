@@ -1,17 +1,42 @@
-"""A scenario in, the answer of its whole training run out."""
+"""A scenario in, the answer of its whole training run out.
 
-from collections.abc import Mapping
+Days, accounts, curves, spread, and published numbers compared.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import expm1, inf, isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from clustersim.answers import answer_from
+from clustersim.arrays import Floats
 from clustersim.catalog.changes import Settings
 from clustersim.errors import PlanError
+from clustersim.failures.causes import best_interval, flat_range
+from clustersim.failures.renewal import ACCOUNTS
+from clustersim.metrics.bill import bill
+from clustersim.scenario.costs import rate_of, site_of
 from clustersim.scenario.load import Loaded
+from clustersim.scenario.training import PublishedRun
 from clustersim.simulation.step.simulate import loaded_from
-from clustersim.simulation.training_run.answer import RunMeasures, TrainAnswer
-from clustersim.simulation.training_run.summary import train_answer
-from clustersim.simulation.training_run.whole_run import predict_run
+from clustersim.simulation.training_run.answer import (
+    DAY,
+    Accounting,
+    CauseAnswer,
+    CheckpointAnswer,
+    ClosedForm,
+    CurvePoint,
+    MeanAndPeak,
+    PowerLevels,
+    PublishedRunCheck,
+    RunMeasures,
+    RunSpread,
+    StageAnswer,
+    TrainAnswer,
+)
+from clustersim.simulation.training_run.whole_run import WholeRun, predict_run, warnings_of
 
 
 def train(
@@ -58,3 +83,309 @@ def run_measures(loaded: Loaded) -> RunMeasures:
             "training: no save survives until the next failure, so that the run does not end"
         )
     return answer_from(RunMeasures, whole)
+
+
+POINTS: Final = 41
+"""Points of the curve of goodput over checkpoint intervals."""
+
+MAX_DAYS: Final = 1_000
+"""Days of the calendar."""
+
+FACTORS: Final = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Numbers of nodes of the curve over job sizes, relative to those of the scenario."""
+
+
+def train_answer(whole: WholeRun) -> TrainAnswer:
+    """Return the answer of a run."""
+    scenario, result = whole.loaded.scenario, whole.stages[-1].result
+    accounting = _accounting(whole)
+    elapsed, mean = accounting.elapsed, whole.mean_time_between_failures
+    days = elapsed / DAY if isfinite(elapsed) else None
+    interruptions = _interruptions(whole, elapsed)
+    return TrainAnswer(
+        name=whole.loaded.name,
+        title=scenario.title,
+        days=days,
+        goodput=accounting.useful / elapsed,
+        interruptions=interruptions,
+        accounting=accounting,
+        checkpoint=_checkpoint(whole),
+        **_bill(whole, accounting),
+        devices=scenario.devices,
+        nodes=scenario.cluster.nodes,
+        tokens=sum(stage.tokens for stage in whole.stages),
+        mean_time_between_failures_s=mean if isfinite(mean) else None,
+        restart_s=whole.restart,
+        stages=tuple(_stages(whole)),
+        causes=tuple(_causes(whole, elapsed)),
+        closed_form=_closed_form(whole),
+        replications=_spread(whole, elapsed),
+        intervals=tuple(_interval_curve(whole)),
+        sizes=tuple(_size_curve(whole)),
+        calendar=_calendar(whole),
+        warnings=tuple(warnings_of(whole)),
+        published=tuple(_published(whole, accounting, interruptions)),
+        assumed=result.assumed,
+        memory=result.memory.reason,
+        fits=result.memory.fits,
+        wall_s=whole.wall,
+    )
+
+
+UNBOUNDED: Final = "the run has no end"
+"""Why values of energy and money are missing."""
+
+LEVELS: Final = 400
+"""Levels of power over a step."""
+
+
+def _bill(whole: WholeRun, accounting: Accounting) -> dict[str, Any]:
+    """Return energy, emissions and price, by key of the answer; or why they are not known.
+
+    Raises
+    ------
+    CatalogError
+        when there is no site of the name that `costs` has.
+    """
+    if not isfinite(accounting.elapsed):
+        return _no_bill(UNBOUNDED)
+    scenario, steps, traces = whole.loaded.scenario, [], []
+    site = site_of(scenario.costs, f"{whole.loaded.where('costs', 'site')}: ")
+    price = rate_of(scenario.costs, scenario.cluster.node.accelerator.name)
+    for stage in whole.stages:
+        energy, trace = stage.result.energy, stage.result.power
+        if energy is None or trace is None:
+            return _no_bill(f"no source states the power of the nodes of {scenario.cluster.name}")
+        steps.append((stage.seconds / whole.run.work, energy))
+        traces.append(trace)
+    tokens = sum(stage.tokens for stage in whole.stages)
+    whole_bill = bill(steps, vars(accounting), tokens, site, price)
+    levels = traces[-1].thinned(LEVELS)
+    return {
+        "energy_kwh": whole_bill.energy_kwh,
+        "power_w": MeanAndPeak(whole_bill.mean_w, max(trace.peak for trace in traces)),
+        "cost": whole_bill.cost,
+        "co2e_kg": whole_bill.co2e_kg,
+        "unavailable": whole_bill.unavailable,
+        "power_levels": PowerLevels(tuple(levels.time.tolist()), tuple(levels.watts.tolist())),
+        "bill": whole_bill,
+    }
+
+
+def _no_bill(why: str) -> dict[str, Any]:
+    keys = ("energy_kwh", "power_w", "cost", "co2e_kg")
+    return {**dict.fromkeys(keys), "unavailable": dict.fromkeys(keys, why)}
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def _accounting(whole: WholeRun) -> Accounting:
+    """Return the mean accounts of the replications, or the expected ones without them."""
+    if whole.replicated is not None:
+        means = {name: float(whole.replicated.accounts[name].mean()) for name in ACCOUNTS}
+        return Accounting(**means)
+    run, mean = whole.run, whole.mean_time_between_failures
+    planned, expected = run.start + run.work * run.more, whole.expected
+    if not expected:
+        return Accounting(run.work, inf, 0.0, 0.0, 0.0, planned)
+    elapsed = run.work / expected + run.start
+    failures = elapsed / mean
+    restarting = sum(
+        failures * cause.rate * mean * mean * -expm1(-cause.restart / mean)
+        for cause in whole.causes
+    )
+    saving = run.work / run.interval * run.block
+    lost = max(0.0, elapsed - run.work - restarting - saving - planned)
+    return Accounting(run.work, lost, saving, restarting, 0.0, planned)
+
+
+def _interruptions(whole: WholeRun, elapsed: float) -> float:
+    """Return the mean number of failures and planned stops."""
+    runs = whole.replicated
+    if runs is None:
+        return min(elapsed / whole.mean_time_between_failures, 1e18)
+    return float(runs.failures.sum(axis=1).mean() + runs.stops.mean())
+
+
+def _causes(whole: WholeRun, elapsed: float) -> list[CauseAnswer]:
+    """Return the causes of failures, the most frequent first."""
+    runs, seconds = whole.replicated, min(elapsed, 1e18)
+    counts = [cause.rate * seconds for cause in whole.causes]
+    if runs is not None:
+        counts = runs.failures.mean(axis=0).tolist()
+    causes = [
+        CauseAnswer(cause.name, float(count), cause.restart)
+        for cause, count in zip(whole.causes, counts, strict=True)
+    ]
+    return sorted(causes, key=lambda cause: -cause.count)
+
+
+def _closed_form(whole: WholeRun) -> ClosedForm:
+    """Return the expected run, and why it is not exact."""
+    run, expected = whole.run, whole.expected
+    why = None
+    if any(cause.shape != 1 for cause in whole.causes):
+        why = "failures are not exponential"
+    elif any(cause.by_step for cause in whole.causes):
+        why = "other replicas have the state of the last step"
+    elif run.stop is not None:
+        why = "planned stops are not part of it"
+    elif whole.training.spares is not None and whole.causes:
+        why = "waiting for nodes is not part of it"
+    days = (run.work / expected + run.start) / DAY if expected else None
+    return ClosedForm(expected, days, why is None, why)
+
+
+def _spread(whole: WholeRun, elapsed: float) -> RunSpread:
+    """Return days and goodput over the replications."""
+    runs, seed = whole.replicated, whole.training.seed
+    if runs is None:
+        days = min(elapsed / DAY, 1e18)
+        return RunSpread(0, seed, None, None, days, days, days, days, 0.0, 0.0, ())
+    days_of: Floats = runs.elapsed / DAY
+    count = len(days_of)
+    deviation = float(days_of.std(ddof=1)) if count > 1 else None
+    p10, p50, p90, p99 = np.quantile(days_of, (0.1, 0.5, 0.9, 0.99)).tolist()
+    low, high = np.quantile(runs.goodput, (0.1, 0.9)).tolist()
+    return RunSpread(
+        count=count,
+        seed=seed,
+        error_days=None if deviation is None else deviation / count**0.5,
+        deviation_days=deviation,
+        p10_days=p10,
+        p50_days=p50,
+        p90_days=p90,
+        p99_days=p99,
+        p10_goodput=low,
+        p90_goodput=high,
+        quantiles_days=tuple(np.quantile(days_of, np.linspace(0, 1, 101)).tolist()),
+    )
+
+
+def _calendar(whole: WholeRun) -> tuple[tuple[float, ...], ...]:
+    """Return the hours of each account in each day of the first replication.
+
+    Between two interruptions a run waits, restarts, works and saves, and loses what comes last.
+    """
+    runs = whole.replicated
+    if runs is None or not len(runs.history):
+        return ()
+    days = min(MAX_DAYS, int(np.ceil(float(runs.elapsed[0]) / DAY)))
+    hours = np.zeros((days, len(ACCOUNTS)))
+    now = 0.0
+    first = np.zeros(len(ACCOUNTS))
+    first[ACCOUNTS.index("planned")] = whole.run.start
+    for row in [first, *runs.history]:
+        for group in (("waiting",), ("restarting",), ("useful", "saving", "planned"), ("lost",)):
+            columns = [ACCOUNTS.index(name) for name in group]
+            now = _spread_over_days(hours, now, row[columns], columns)
+    return tuple(tuple(map(float, day)) for day in hours / 3600)
+
+
+def _spread_over_days(hours: Floats, now: float, seconds: Floats, columns: list[int]) -> float:
+    """Add some seconds from an instant on to their days; return the instant after them."""
+    total = float(seconds.sum())
+    end = now + total
+    day = int(now // DAY)
+    while total > 0 and day * DAY < end and day < len(hours):
+        share = (min(end, (day + 1) * DAY) - max(now, day * DAY)) / total
+        hours[day, columns] += share * seconds
+        day += 1
+    return end
+
+
+def _stages(whole: WholeRun) -> Iterator[StageAnswer]:
+    for stage in whole.stages:
+        result, batch = stage.result, stage.result.scenario.batch
+        yield StageAnswer(
+            tokens=stage.tokens,
+            steps=stage.steps,
+            step_time_s=result.step_time,
+            batch=batch.global_,
+            sequence=batch.sequence,
+            tokens_per_s=result.tokens_per_s,
+            mfu=result.mfu,
+        )
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+def _checkpoint(whole: WholeRun) -> CheckpointAnswer:
+    times, mean, run = whole.times, whole.mean_time_between_failures, whole.run
+    storage, written = whole.loaded.scenario.cluster.storage, times.drain or times.durable
+    fails = isfinite(mean)
+    return CheckpointAnswer(
+        bytes=times.nbytes,
+        mode=whole.training.checkpoint.mode,
+        block_s=times.block,
+        durable_s=times.durable,
+        load_s=times.load,
+        every_s=run.interval,
+        every_steps=round(run.interval / run.step),
+        best_s=max(best_interval(times.block, mean), times.drain, run.step) if fails else None,
+        flat_s=flat_range(times.block, mean, max(times.drain, run.step)) if fails else None,
+        storage=None if storage is None else storage.name,
+        limit=times.limit,
+        bandwidth=times.nbytes / written if written else None,
+        step_slowdown=times.contention.step,
+        drain_slowdown=times.contention.drain,
+    )
+
+
+def _interval_curve(whole: WholeRun) -> Iterator[CurvePoint]:
+    """Yield the goodput over intervals around the one of the run and the best one."""
+    mean, run = whole.mean_time_between_failures, whole.run
+    if not isfinite(mean):
+        return
+    centre = max(best_interval(whole.times.block, mean), run.step)
+    low = max(min(centre, run.interval) / 20, whole.times.drain, run.step / 10)
+    high = max(max(centre, run.interval) * 20, 2 * low)
+    for interval in np.geomspace(low, high, POINTS).tolist():
+        yield CurvePoint(interval, whole.goodput_at(interval))
+
+
+def _size_curve(whole: WholeRun) -> Iterator[CurvePoint]:
+    """Yield the goodput over numbers of nodes, each with its best interval."""
+    mean, nodes = whole.mean_time_between_failures, whole.loaded.scenario.cluster.nodes
+    if not isfinite(mean):
+        return
+    for factor in FACTORS:
+        if nodes * factor >= 1:
+            interval = best_interval(whole.times.block, mean / factor)
+            interval = max(interval, whole.times.drain, whole.run.step)
+            yield CurvePoint(nodes * factor, whole.goodput_at(interval, factor))
+
+
+# --- published numbers ----------------------------------------------------------------------------
+
+
+def _published(
+    whole: WholeRun, accounting: Accounting, interruptions: float
+) -> Iterator[PublishedRunCheck]:
+    predicted = {
+        "days": min(accounting.elapsed / DAY, 1e18),
+        "useful_days": accounting.useful / DAY,
+        "goodput": accounting.useful / accounting.elapsed,
+        "interruptions": interruptions,
+        "checkpoint_bytes": whole.times.nbytes,
+        "save_s": whole.times.durable,
+    }
+    for number in whole.training.published:
+        yield _compared(number, predicted[number.metric], whole.departures)
+
+
+def _compared(
+    number: PublishedRun, predicted: float, changed: tuple[str, ...]
+) -> PublishedRunCheck:
+    holds = error = None
+    if number.bound == "at-least":
+        holds = predicted >= number.value
+    elif number.bound is not None:
+        holds = predicted <= number.value
+    elif number.value and not changed:
+        error = predicted / number.value - 1
+    return answer_from(
+        PublishedRunCheck, number, predicted=predicted, error=error, holds=holds, changed=changed
+    )

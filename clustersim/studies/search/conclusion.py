@@ -1,5 +1,6 @@
 """What a search has found, as its answer: the best layouts, their proof, and why the first wins."""
 
+import copy
 import re
 import time
 from collections import Counter
@@ -11,9 +12,10 @@ from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
+from clustersim.catalog.changes import Scale
 from clustersim.runs.variants import ScenarioAnswer
-from clustersim.scenario.file_values import file_values
 from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.references import WORDS
 from clustersim.simulation.measures import Measure, measures_of, pareto_front
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.compare import compare_two, kinds_of
@@ -238,3 +240,49 @@ def _value(loaded: Loaded | LoadedService, key: str) -> Any:
     for word in key.split("."):
         value = value.get(word) if isinstance(value, dict) else None
     return value.get("name", value) if isinstance(value, dict) else value
+
+
+LEFT_OUT: Final = ("published", "scaling", "assumed")
+"""Keys of a scenario that belong to its own layout."""
+
+
+def file_values(loaded: Loaded | LoadedService, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a scenario file that is loaded with its changes and other values.
+
+    Parameters
+    ----------
+    loaded : the scenario with its changes, of which those by a factor become numbers
+    values : by dotted key, of another layout
+    """
+    data = copy.deepcopy(dict(loaded.origin.document.data))
+    for key in LEFT_OUT:
+        data.pop(key, None)
+    for change in loaded.changes:
+        value = change.value
+        if isinstance(value, Scale):
+            value = _at(loaded.tree.data, change.path)
+        _put(data, change.path, value)
+    for key, value in values.items():
+        _put(data, tuple(key.split(".")), value)
+    return data
+
+
+def _put(data: Any, path: tuple[str | int, ...], value: Any) -> None:
+    """Set a value in a tree; a word on the way becomes a table with that word."""
+    words = WORDS if "load" in data else {}
+    *way, last = path
+    for key in way:
+        inner = data.get(key) if isinstance(data, dict) else data[key]
+        if isinstance(inner, str):
+            inner = {words.get(str(key), "name"): inner}
+        elif inner is None:
+            inner = {}
+        data[key] = inner
+        data = inner
+    data[last] = value
+
+
+def _at(data: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        data = data[key]
+    return data

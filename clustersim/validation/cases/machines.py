@@ -15,10 +15,8 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from clustersim.catalog import finding
-from clustersim.catalog.checking import checked
+from clustersim.catalog.checking import shipped_record
 from clustersim.catalog.facts import Strict
-from clustersim.catalog.tree import Tree
-from clustersim.errors import CatalogError
 from clustersim.validation.cases.nodes import node_shape, with_ports
 from clustersim.validation.cases.reasons import NOT_STATED, Ungradable
 from clustersim.validation.cases.rows import Row
@@ -155,20 +153,13 @@ def matches(pattern: str | None, text: str | None) -> bool:
 @lru_cache
 def machine_table() -> MachineTable:
     """Return the table of machines."""
-    tree = Tree.of(finding.find("validation", "machines"))
-    return checked(MachineTable, tree, CatalogError)
-
-
-def machines() -> tuple[MachineChoice, ...]:
-    """Return the entries of the table of machines."""
-    return tuple(machine_table().machines)
+    return shipped_record(MachineTable, "validation", "machines")
 
 
 @lru_cache
 def frameworks() -> FrameworkTable:
     """Return the table of frameworks."""
-    tree = Tree.of(finding.find("validation", "frameworks"))
-    return checked(FrameworkTable, tree, CatalogError)
+    return shipped_record(FrameworkTable, "validation", "frameworks")
 
 
 def machine_of(row: Row) -> MachineChoice:
@@ -194,7 +185,7 @@ def machine_of(row: Row) -> MachineChoice:
 
 def _entry_of(row: Row) -> MachineChoice | None:
     """Return the first entry that matches, by the words of the row, else by another name."""
-    for choice in machines():
+    for choice in machine_table().machines:
         if choice.matches(row):
             return choice
     other = _other_name(row.system.accelerator or "")
@@ -202,7 +193,7 @@ def _entry_of(row: Row) -> MachineChoice | None:
         return None
     system = row.system.model_copy(update={"accelerator": other.means})
     renamed = row.model_copy(update={"system": system})
-    same = next((choice for choice in machines() if choice.matches(renamed)), None)
+    same = next((choice for choice in machine_table().machines if choice.matches(renamed)), None)
     if same is None or other.assumed is None:
         return same
     assumed = "; ".join(filter(None, [other.assumed, same.assumed or same.source]))

@@ -38,11 +38,11 @@ class NodeShape:
 def node_shape(cluster: str) -> NodeShape:
     """Return the shape of the nodes of a cluster file."""
     whole = finding.find("cluster", cluster).mapping()
-    given = _named("node", whole["node"])
+    node = _named("node", whole["node"])
     return NodeShape(
-        devices=_value(given["devices"]),
-        linked=given["interconnect"]["type"] == "links",
-        nics=tuple(_value(given["nics"]["devices"])),
+        devices=_value(node["devices"]),
+        linked=node["interconnect"]["type"] == "links",
+        nics=tuple(_value(node["nics"]["devices"])),
         bandwidth=units.parse(_value(whole["nic"]["bandwidth"]), "bandwidth"),
     )
 
@@ -57,9 +57,9 @@ def usual_precision(cluster: str) -> str:
     return "bf16" if "bf16" in _named("accelerator", node["accelerator"])["peak"] else "fp16"
 
 
-def _named(kind: str, given: Any) -> dict[str, Any]:
+def _named(kind: str, value: Any) -> dict[str, Any]:
     """Return a part of a machine that its file names or contains."""
-    part: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
+    part: dict[str, Any] = {"name": value} if isinstance(value, str) else dict(value)
     if "name" in part and "kind" not in part:
         part = {**finding.find(kind, part["name"]).mapping(), **part}
     return part
@@ -98,19 +98,19 @@ def with_ports(ports: Ports, shape: NodeShape, devices: int) -> dict[str, Any]:
     They are spread evenly over the devices; several ports of one device are one port with the sum
     of their rates.  There are no changes where the file has the same ports.
     """
-    places: list[int | str] = [nic for nic in shape.nics if isinstance(nic, str) or nic < devices]
-    count = ports.count or len(places)
+    ends: list[int | str] = [nic for nic in shape.nics if isinstance(nic, str) or nic < devices]
+    count = ports.count or len(ends)
     total = ports.total or count * (ports.each or shape.bandwidth)
-    if all(isinstance(place, int) for place in places):
+    if all(isinstance(end, int) for end in ends):
         count = min(count, devices)
-        if count != len(places):
-            places = [place * devices // count for place in range(count)]
-    each = total / len(places)
+        if count != len(ends):
+            ends = [end * devices // count for end in range(count)]
+    each = total / len(ends)
     changes: dict[str, Any] = {}
     if abs(each / shape.bandwidth - 1) > 1e-9:
         changes["cluster.nic.bandwidth"] = f"{each:.6g} B/s"
-    if tuple(places) != tuple(nic for nic in shape.nics if isinstance(nic, str) or nic < devices):
-        changes["cluster.node.nics.devices"] = places
+    if tuple(ends) != tuple(nic for nic in shape.nics if isinstance(nic, str) or nic < devices):
+        changes["cluster.node.nics.devices"] = ends
     return changes
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from clustersim.catalog.files import shown
 from clustersim.catalog.problems import reason
@@ -160,6 +160,11 @@ class Row(Section):
     written: dict[str, Any] = {}
 
 
+def part(*path: str) -> Any:
+    """Return a field of a row that is a key inside its sections; None if it is missing or null."""
+    return Field(None, validation_alias=AliasPath(path[0], *path[1:]))
+
+
 OfFamily = TypeVar("OfFamily", bound=Section)
 """The rows of a family that is no step."""
 
@@ -200,20 +205,20 @@ def read_entries(path: Path) -> list[Entry]:
 
 def parse_entries(rows: list[Any]) -> list[Entry]:
     """Return an entry for each row, in order; only the first row of an id is readable."""
-    places: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     entries = []
-    for place, row in enumerate(rows, 1):
-        entry = _entry(row, place)
-        first = places.setdefault(entry.id, place)
-        if first != place:
-            reason = Reason("duplicate id", f"row {place} has the id of row {first}")
-            entry = Entry(f"{entry.id} (row {place})", entry.group, problem=reason)
+    for number, row in enumerate(rows, 1):
+        entry = _entry(row, number)
+        first = numbers.setdefault(entry.id, number)
+        if first != number:
+            reason = Reason("duplicate id", f"row {number} has the id of row {first}")
+            entry = Entry(f"{entry.id} (row {number})", entry.group, problem=reason)
         entries.append(entry)
     return entries
 
 
-def _entry(row: object, place: int) -> Entry:
-    here = f"row {place}"
+def _entry(row: object, number: int) -> Entry:
+    here = f"row {number}"
     if not isinstance(row, Mapping):
         reason = Reason("malformed", f"{here} is {quoted(row)}, not a mapping")
         return Entry(here, NO_GROUP, problem=reason)

@@ -75,9 +75,9 @@ def ports_of(text: str | None) -> Ports | None:
     (50000000000.0, None)
     """
     phrases = [p for p in _PHRASE.split(text or "") if p and not _INSIDE.search(p.lower())]
-    found = [ports for phrase in phrases if (ports := _ports_in(phrase)) is not None]
-    counted = [ports for ports in found if ports.count is not None]
-    return next(iter(counted or found), None)
+    stated = [ports for phrase in phrases if (ports := _ports_in(phrase)) is not None]
+    counted = [ports for ports in stated if ports.count is not None]
+    return next(iter(counted or stated), None)
 
 
 def _ports_in(phrase: str) -> Ports | None:
@@ -242,13 +242,13 @@ def _frozen_parts(method: str) -> list[str]:
     match = _FROZEN.search(method)
     if match is None:
         return []
-    found = []
+    parts = []
     for words in re.split(r", | and |/", match[1].strip(" ,")):
         part = next((name for text, name in _PARTS if re.fullmatch(rf"{text}s?", words)), words)
         if part == words and part not in ("embedding", "logits"):
             raise ValueError(f"unsupported finetuning: frozen '{words}'")
-        found += [part] if part else []
-    return sorted(set(found))
+        parts += [part] if part else []
+    return sorted(set(parts))
 
 
 def _count(key: str, value: object) -> int | None:

@@ -78,59 +78,59 @@ def grade_duration_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     Ungradable
         for projections, mixtures of experts without a shape, and rows that measure other work.
     """
-    given = family_row(row, DurationRow)
-    _check(given)
-    measured = _measured_hours(given)
-    choice = machine_of(row.model_copy(update={"system": _system(row, given)}))
-    devices, tokens = given.devices or ASSUMED_DEVICES, given.tokens_b
+    fields = family_row(row, DurationRow)
+    _check(fields)
+    measured = _measured_hours(fields)
+    choice = machine_of(row.model_copy(update={"system": _system(row, fields)}))
+    devices, tokens = fields.devices or ASSUMED_DEVICES, fields.tokens_b
     if tokens is None:
         raise Ungradable(not_stated("tokens"))
-    found, framework = _fastest(row, given, choice, devices)
-    seconds = tokens * 1e9 / found.result.tokens_per_s
-    predicted = seconds / 3600 * found.result.devices
-    layout = found.layout
+    trained, framework = _fastest(row, fields, choice, devices)
+    seconds = tokens * 1e9 / trained.result.tokens_per_s
+    predicted = seconds / 3600 * trained.result.devices
+    layout = trained.layout
     assumed = {
         "machine": choice.assumed or "",
         "framework": f"{framework}, the faster of {' and '.join(_frameworks(row))}",
         "layout": f"tensor {layout.tensor}, pipeline {layout.pipeline}, data {layout.data},"
         f" microbatches of {layout.micro}, recomputation {layout.recompute}",
     }
-    if given.devices is None:
+    if fields.devices is None:
         assumed["devices"] = f"{devices}, as device-hours hardly depend on them"
-    if given.model.layers is None and row.id not in entry_names("model"):
+    if fields.model.layers is None and row.id not in entry_names("model"):
         assumed["model"] = "the shape of a Llama of as many parameters"
     return [graded("device_hours", measured, predicted, is_time=True)], {
         key: text for key, text in assumed.items() if text
     }
 
 
-def _check(given: DurationRow) -> None:
+def _check(fields: DurationRow) -> None:
     """Reject rows that measure no run of this kind."""
     reasons = {"P": "a projection by a formula, no run", "C": "hours with other work than steps"}
-    why = reasons.get(given.quality or "")
-    if why is None and given.model.active_b is not None:
+    why = reasons.get(fields.quality or "")
+    if why is None and fields.model.active_b is not None:
         why = "experts not stated"
-    if why is None and given.model.params_b is None:
+    if why is None and fields.model.params_b is None:
         why = "parameters not stated"
     if why is not None:
         raise Ungradable.because(why)
 
 
-def _measured_hours(given: DurationRow) -> float:
+def _measured_hours(fields: DurationRow) -> float:
     """Return the device-hours of a row; those of its days where it states no hours."""
-    if given.device_hours is not None:
-        return given.device_hours
-    if given.days is None or given.devices is None:
+    if fields.device_hours is not None:
+        return fields.device_hours
+    if fields.days is None or fields.devices is None:
         raise Ungradable(not_stated("device-hours"))
-    return 24 * given.days * given.devices
+    return 24 * fields.days * fields.devices
 
 
-def _system(row: Row, given: DurationRow) -> Any:
-    return row.system.model_copy(update={"accelerator": given.accelerator})
+def _system(row: Row, fields: DurationRow) -> Any:
+    return row.system.model_copy(update={"accelerator": fields.accelerator})
 
 
 def _fastest(
-    row: Row, given: DurationRow, choice: MachineChoice, devices: int
+    row: Row, fields: DurationRow, choice: MachineChoice, devices: int
 ) -> tuple[Trained, str]:
     """Return the fastest step of a row's model on its machine, and the framework that runs it."""
     cluster = load_cluster(choice.cluster, None)
@@ -140,8 +140,8 @@ def _fastest(
         why = f"devices that fill no nodes of {per_node}"
         raise Ungradable.because(why)
     named = row.id in entry_names("model")
-    model: str | Mapping[str, Any] = row.id if named else _model(given.model)
-    found = []
+    model: str | Mapping[str, Any] = row.id if named else _model(fields.model)
+    steps = []
     for framework in _frameworks(row):
         machine = Machine(
             cluster=choice.cluster,
@@ -149,7 +149,7 @@ def _fastest(
             per_node=per_node,
             framework=framework,
             precision="bf16",
-            batch_tokens=given.model.batch_tokens or BATCH_TOKENS,
+            batch_tokens=fields.model.batch_tokens or BATCH_TOKENS,
             settings=(*_recomputation(row), *map("=".join, _texts(choice))),
         )
         try:
@@ -157,10 +157,10 @@ def _fastest(
         except ClustersimError:
             continue
         if step is not None:
-            found.append((step, framework))
-    if not found:
+            steps.append((step, framework))
+    if not steps:
         raise Ungradable.because("no layout fits", "no layout of those that were searched fits")
-    return max(found, key=lambda pair: pair[0].result.tokens_per_s)
+    return max(steps, key=lambda pair: pair[0].result.tokens_per_s)
 
 
 def _frameworks(row: Row) -> tuple[str, ...]:
@@ -180,23 +180,23 @@ def _texts(choice: MachineChoice) -> Iterator[tuple[str, str]]:
         yield key, str(value)
 
 
-def _model(given: RunModel) -> Mapping[str, Any]:
+def _model(model: RunModel) -> Mapping[str, Any]:
     """Return the keys of a model file: the stated shape, or that of a Llama of the same size."""
-    assert given.params_b is not None, "checked before"
-    if given.layers is None or given.hidden is None or given.heads is None:
-        shape = shape_of(FAMILIES["llama"], given.params_b * 1e9)
-        return {**shape, "sequence": given.seq or shape["sequence"]}
+    assert model.params_b is not None, "checked before"
+    if model.layers is None or model.hidden is None or model.heads is None:
+        shape = shape_of(FAMILIES["llama"], model.params_b * 1e9)
+        return {**shape, "sequence": model.seq or shape["sequence"]}
     return {
         "kind": "model",
         "name": "stated",
         "family": "gpt",
-        "layers": given.layers,
-        "hidden": given.hidden,
-        "heads": given.heads,
-        "ffn": 4 * given.hidden,
-        "vocab": given.vocab or FAMILIES["gpt"].vocab,
-        "sequence": given.seq or FAMILIES["gpt"].sequence,
-        "parameters": {"value": given.params_b * 1e9, "source": "stated"},
+        "layers": model.layers,
+        "hidden": model.hidden,
+        "heads": model.heads,
+        "ffn": 4 * model.hidden,
+        "vocab": model.vocab or FAMILIES["gpt"].vocab,
+        "sequence": model.seq or FAMILIES["gpt"].sequence,
+        "parameters": {"value": model.params_b * 1e9, "source": "stated"},
         "source": "stated",
         "sources": {"stated": {"title": "the source of the row"}},
     }

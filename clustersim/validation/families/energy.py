@@ -11,7 +11,7 @@ training power of the catalogue.  Energies that are hours times a constant are n
 import fnmatch
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from clustersim.catalog.finding import entry_names, find
 from clustersim.cost.power import Draw, MachinePower, machine_power, missing_power
@@ -19,7 +19,7 @@ from clustersim.scenario.load import from_mapping, load_cluster
 from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Ungradable
-from clustersim.validation.cases.rows import Missing, Row, Section, family_row
+from clustersim.validation.cases.rows import Row, Section, family_row, part
 from clustersim.validation.cases.values import Count, Number, Text, Word
 from clustersim.validation.grading import Grade, graded
 
@@ -27,41 +27,24 @@ FAMILY: Final = "energy"
 """The family of rows that are graded here."""
 
 
-class EnergySystem(Section):
-    """Where and how power was metered; `power_side` is AC or DC, by the power supplies."""
-
-    accelerator: Text = None
-    power_side: Word = None
-    cooling: Word = None
-    rated_w: Number = None
-
-
-class EnergyModel(Section):
-    """The model of a run."""
-
-    name: Text = None
-
-
-class MeasuredEnergy(Section):
-    """Measured numbers, in the units of their names."""
-
-    energy_kj: Number = None
-    minutes: Number = None
-    max_w: Number = None
-    power_mw: Number = None
-    hpl_pflops: Number = None
-    share_of_rated: Number = None
-
-
 class EnergyRow(Section):
-    """What a row states in addition to a `Row`."""
+    """What a row states in addition to a `Row`, in the units of the names.
+
+    `power_side` is AC or DC, by the power supplies.
+    """
 
     energy_kind: Word = None
     devices: Count = None
     nodes: Count = None
-    system: Annotated[EnergySystem, Missing] = EnergySystem()
-    model: Annotated[EnergyModel, Missing] = EnergyModel()
-    measured: Annotated[MeasuredEnergy, Missing] = MeasuredEnergy()
+    power_side: Word = part("system", "power_side")
+    cooling: Word = part("system", "cooling")
+    rated_w: Number = part("system", "rated_w")
+    model: Text = part("model", "name")
+    energy_kj: Number = part("measured", "energy_kj")
+    minutes: Number = part("measured", "minutes")
+    max_w: Number = part("measured", "max_w")
+    power_mw: Number = part("measured", "power_mw")
+    share_of_rated: Number = part("measured", "share_of_rated")
 
 
 def grade_energy_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
@@ -72,12 +55,12 @@ def grade_energy_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     Ungradable
         for energies that were not measured, and for machines without power in the catalogue.
     """
-    given = family_row(row, EnergyRow)
-    kind = given.energy_kind or ""
+    fields = family_row(row, EnergyRow)
+    kind = fields.energy_kind or ""
     if kind != METERED:
         why = _REASONS.get(kind, f"energy_kind '{kind}' is not known")
         raise Ungradable.because(why)
-    return _metered(row, given)
+    return _metered(row, fields)
 
 
 METERED: Final = "metered"
@@ -97,26 +80,26 @@ _REASONS: Final[Mapping[str, str]] = {
 # --- metered --------------------------------------------------------------------------------------
 
 
-def _metered(row: Row, given: EnergyRow) -> tuple[list[Grade], dict[str, str]]:
-    effect, machine = given.measured, _machine(row, given)
-    if effect.energy_kj is not None and effect.minutes is not None:
-        return _of_run(row, given, machine, effect.energy_kj, 60 * effect.minutes)
-    if effect.power_mw is not None:
+def _metered(row: Row, fields: EnergyRow) -> tuple[list[Grade], dict[str, str]]:
+    machine = _machine(row, fields)
+    if fields.energy_kj is not None and fields.minutes is not None:
+        return _of_run(row, fields, machine, fields.energy_kj, 60 * fields.minutes)
+    if fields.power_mw is not None:
         predicted = machine.of(machine.in_state("compute")).total / 1e6
         assumed = {"workload": "all devices compute all the time"}
-        return [graded("power_mw", effect.power_mw, predicted)], assumed
+        return [graded("power_mw", fields.power_mw, predicted)], assumed
     grades, assumed = [], dict[str, str]()
     for name, median in _medians(row).items():
-        mean, assumed = _mean_device(name, row, given, machine)
-        grades.append(graded("median_w", median, _at_meter(machine.of(mean), given)))
-    if effect.max_w is not None:
-        predicted = _at_meter(machine.of(machine.device.cap), given)
-        grades.append(graded("max_w", effect.max_w, predicted))
-    if effect.share_of_rated is not None and given.system.rated_w is not None:
-        predicted = _at_meter(machine.of(machine.device.training), given)
+        mean, assumed = _mean_device(name, row, fields, machine)
+        grades.append(graded("median_w", median, _at_meter(machine.of(mean), fields)))
+    if fields.max_w is not None:
+        predicted = _at_meter(machine.of(machine.device.cap), fields)
+        grades.append(graded("max_w", fields.max_w, predicted))
+    if fields.share_of_rated is not None and fields.rated_w is not None:
+        predicted = _at_meter(machine.of(machine.device.training), fields)
         assumed = {"workload": TYPICAL}
-        share = predicted / machine.nodes / given.system.rated_w
-        grades.append(graded("share_of_rated", effect.share_of_rated, share))
+        share = predicted / machine.nodes / fields.rated_w
+        grades.append(graded("share_of_rated", fields.share_of_rated, share))
     if not grades:
         raise Ungradable.because("no measured power or energy")
     return grades, assumed
@@ -129,20 +112,20 @@ MEDIAN: Final = "_median_w"
 def _medians(row: Row) -> dict[str, float]:
     """Return the median powers of a row by workload [W]."""
     measured = row.written.get("measured")
-    found = measured if isinstance(measured, Mapping) else {}
+    powers = measured if isinstance(measured, Mapping) else {}
     return {
         str(key).removesuffix(MEDIAN): float(value)
-        for key, value in found.items()
+        for key, value in powers.items()
         if str(key).endswith(MEDIAN) and isinstance(value, int | float) and value > 0
     }
 
 
 def _of_run(
-    row: Row, given: EnergyRow, machine: MachinePower, energy: float, seconds: float
+    row: Row, fields: EnergyRow, machine: MachinePower, energy: float, seconds: float
 ) -> tuple[list[Grade], dict[str, str]]:
     """Return the grades of the energy of a run in its measured time, and of its mean power."""
-    mean, assumed = _mean_device(given.model.name, row, given, machine)
-    watts = _at_meter(machine.of(mean), given)
+    mean, assumed = _mean_device(fields.model, row, fields, machine)
+    watts = _at_meter(machine.of(mean), fields)
     grades = [
         graded("energy_kj", energy, watts * seconds / 1e3),
         graded("power_w", 1e3 * energy / seconds, watts),
@@ -150,11 +133,10 @@ def _of_run(
     return grades, {**assumed, "minutes": "as measured: steps to converge are not predicted"}
 
 
-def _at_meter(draw: Draw, given: EnergyRow) -> float:
+def _at_meter(draw: Draw, fields: EnergyRow) -> float:
     """Return the power that a meter of nodes has: no fabric, and no fans in liquid [W]."""
-    system = given.system
-    liquid = (system.cooling or "").lower() in LIQUID
-    direct = (system.power_side or "").lower() == "dc"
+    liquid = (fields.cooling or "").lower() in LIQUID
+    direct = (fields.power_side or "").lower() == "dc"
     fans, supplies = 0.0 if liquid else draw.fans, 0.0 if direct else draw.supplies
     return draw.devices + draw.hosts + fans + supplies
 
@@ -167,7 +149,7 @@ TYPICAL: Final = "not replayed: devices draw the training power of the catalogue
 
 
 def _mean_device(
-    name: str | None, row: Row, given: EnergyRow, machine: MachinePower
+    name: str | None, row: Row, fields: EnergyRow, machine: MachinePower
 ) -> tuple[float, dict[str, str]]:
     """Return the mean power of a device in the steps of a workload, and what is assumed [W]."""
     workload = _workload(name or "")
@@ -192,18 +174,18 @@ def _workloads() -> list[dict[str, Any]]:
 
 
 def _workload(name: str) -> dict[str, Any] | None:
-    found = (
+    matches = (
         workload
         for workload in _workloads()
         if any(fnmatch.fnmatch(name.lower(), pattern) for pattern in workload["names"])
     )
-    return next(found, None)
+    return next(matches, None)
 
 
-def _machine(row: Row, given: EnergyRow) -> MachinePower:
+def _machine(row: Row, fields: EnergyRow) -> MachinePower:
     """Return the power of the machine of a row."""
     whole = load_cluster(_cluster(row), 1)
-    nodes = given.nodes or max(1, (given.devices or 1) // whole.node.devices)
+    nodes = fields.nodes or max(1, (fields.devices or 1) // whole.node.devices)
     power = machine_power(whole, nodes)
     if power is None:
         raise Ungradable.because("no power in the catalogue", missing_power(whole))

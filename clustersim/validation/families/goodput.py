@@ -25,7 +25,7 @@ from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.simulation.training_run.train import train
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Ungradable, not_stated
-from clustersim.validation.cases.rows import Missing, Row, Section, family_row
+from clustersim.validation.cases.rows import Row, Section, family_row, part
 from clustersim.validation.cases.values import Count, Text
 from clustersim.validation.grading import Grade, graded
 
@@ -52,70 +52,28 @@ Stated = Annotated[float | None, BeforeValidator(_single)]
 """A number of a row; ranges are not stated numbers."""
 
 
-class Machine(Section):
-    """The machine of a row."""
-
-    name: Text = None
-
-
-class Failures(Section):
-    """Failures of a row."""
-
-    per_node_day: Stated = None
-    interruptions: Stated = None
-
-
-class Checkpoint(Section):
-    """Checkpoints of a row."""
-
-    interval_s: Stated = None
-    block_s: Stated = None
-    size_tb: Stated = None
-
-
-class Restart(Section):
-    """Restarts of a row."""
-
-    u0_s: Stated = None
-    spares_p99: Stated = None
-
-
-class Model(Section):
-    """The model of a row."""
-
-    params_b: Stated = None
-
-
-class Measured(Section):
-    """Measured or published numbers of a row."""
-
-    ettr_published: Stated = None
-    ettr_min: Stated = None
-    effective_training_time_min: Stated = None
-    mttf_h: Stated = None
-    how: Text = None
-
-
-class Derived(Section):
-    """Arithmetic on a row."""
-
-    ettr_formula: Stated = None
-    save_s: Stated = None
-
-
 class GoodputRow(Section):
-    """What a row states in addition to a `Row`."""
+    """What a row states in addition to a `Row`, in the units of the names."""
 
     kind: Text = None
     devices: Count = None
     nodes: Count = None
-    system: Annotated[Machine, Missing] = Machine()
-    model: Annotated[Model, Missing] = Model()
-    failures: Annotated[Failures, Missing] = Failures()
-    checkpoint: Annotated[Checkpoint, Missing] = Checkpoint()
-    restart: Annotated[Restart, Missing] = Restart()
-    measured: Annotated[Measured, Missing] = Measured()
-    derived: Annotated[Derived, Missing] = Derived()
+    machine: Text = part("system", "name")
+    parameters_b: Stated = part("model", "params_b")
+    failures_per_node_day: Stated = part("failures", "per_node_day")
+    interruptions: Stated = part("failures", "interruptions")
+    interval_s: Stated = part("checkpoint", "interval_s")
+    block_s: Stated = part("checkpoint", "block_s")
+    size_tb: Stated = part("checkpoint", "size_tb")
+    restart_s: Stated = part("restart", "u0_s")
+    spares_p99: Stated = part("restart", "spares_p99")
+    ettr_published: Stated = part("measured", "ettr_published")
+    ettr_min: Stated = part("measured", "ettr_min")
+    effective_training_time_min: Stated = part("measured", "effective_training_time_min")
+    mttf_h: Stated = part("measured", "mttf_h")
+    how: Text = part("measured", "how")
+    ettr_formula: Stated = part("derived", "ettr_formula")
+    save_s: Stated = part("derived", "save_s")
 
 
 def grade_goodput_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
@@ -126,7 +84,7 @@ def grade_goodput_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     Ungradable
         for rows that are inputs of a prediction, or leave out what it needs.
     """
-    given = family_row(row, GoodputRow)
+    fields = family_row(row, GoodputRow)
     graders = {
         "model-check": _formula,
         "mttf": _mean_time,
@@ -134,11 +92,11 @@ def grade_goodput_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
         "checkpoint": _checkpoint,
         "restart": _spares,
     }
-    grader = graders.get(given.kind or "")
+    grader = graders.get(fields.kind or "")
     if grader is None:
-        why = _REASONS.get(given.kind or "", "no number that a run predicts")
+        why = _REASONS.get(fields.kind or "", "no number that a run predicts")
         raise Ungradable.because(why)
-    return grader(row, given)
+    return grader(row, fields)
 
 
 _REASONS: Final[Mapping[str, str]] = {
@@ -156,19 +114,19 @@ def _at_least(metric: str, bound: float, predicted: float) -> Grade:
 # --- laws -----------------------------------------------------------------------------------------
 
 
-def _formula(_: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
+def _formula(_: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
     rate, interval, restart = (
-        given.failures.per_node_day,
-        given.checkpoint.interval_s,
-        given.restart.u0_s,
+        fields.failures_per_node_day,
+        fields.interval_s,
+        fields.restart_s,
     )
-    if given.nodes is None or rate is None or interval is None or restart is None:
+    if fields.nodes is None or rate is None or interval is None or restart is None:
         raise Ungradable(not_stated("nodes, rate, interval or restart"))
-    mean = DAY / (given.nodes * rate)
-    predicted = first_order_goodput(interval, given.checkpoint.block_s or 0.0, mean, restart)
+    mean = DAY / (fields.nodes * rate)
+    predicted = first_order_goodput(interval, fields.block_s or 0.0, mean, restart)
     numbers = {
-        "ettr_formula": given.derived.ettr_formula,
-        "ettr_published": given.measured.ettr_published,
+        "ettr_formula": fields.ettr_formula,
+        "ettr_published": fields.ettr_published,
     }
     grades = [graded(name, value, predicted) for name, value in numbers.items() if value]
     if not grades:
@@ -176,68 +134,68 @@ def _formula(_: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
     return grades, {}
 
 
-def _mean_time(_: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
-    if given.nodes is None or given.measured.mttf_h is None:
+def _mean_time(_: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
+    if fields.nodes is None or fields.mttf_h is None:
         raise Ungradable(not_stated("nodes or mean time"))
-    if given.measured.how == "measured":
+    if fields.how == "measured":
         why = "all failures of jobs of one size, and the rate is that of large jobs"
         raise Ungradable.because(why)
-    predicted = 1 / (given.nodes * _node_rate(given)) / 3600
-    return [graded("mttf_h", given.measured.mttf_h, predicted)], {}
+    predicted = 1 / (fields.nodes * _node_rate(fields)) / 3600
+    return [graded("mttf_h", fields.mttf_h, predicted)], {}
 
 
-def _node_rate(given: GoodputRow) -> float:
+def _node_rate(fields: GoodputRow) -> float:
     """Return the failures of a node of the row's machine [1/s]."""
-    if given.failures.per_node_day is not None:
-        return given.failures.per_node_day / DAY
-    if given.system.name not in entry_names("reliability"):
+    if fields.failures_per_node_day is not None:
+        return fields.failures_per_node_day / DAY
+    if fields.machine not in entry_names("reliability"):
         raise Ungradable(not_stated("failure rate"))
-    record = entry("reliability", given.system.name).record
+    record = entry("reliability", fields.machine).record
     assert isinstance(record, ReliabilityRecord), "of this kind"
     if any(cause.per != "node" for cause in record.causes.values()):
         raise Ungradable(not_stated("failure rate of a node"))
     return sum(map(record.rate, record.causes))
 
 
-def _spares(_: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
-    spares = given.restart.spares_p99
-    if spares is None or given.nodes is None:
+def _spares(_: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
+    spares = fields.spares_p99
+    if spares is None or fields.nodes is None:
         why = "a measured time of restarts, which is an input of runs"
         raise Ungradable.because(why)
-    return [graded("spares_p99", spares, spares_needed(given.nodes, BEING_REPLACED))], {}
+    return [graded("spares_p99", spares, spares_needed(fields.nodes, BEING_REPLACED))], {}
 
 
 # --- runs -----------------------------------------------------------------------------------------
 
 
-def _run(row: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
-    least = given.measured.effective_training_time_min
-    name = _shipped_run(row, given)
+def _run(row: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
+    least = fields.effective_training_time_min
+    name = _shipped_run(row, fields)
     if name is not None and least is not None:
         answer = _answer(name)
         grades = [_at_least("effective_training_time_min", least, answer.goodput)]
-        if given.failures.interruptions:
-            count = given.failures.interruptions
+        if fields.interruptions:
+            count = fields.interruptions
             grades.append(graded("interruptions", count, answer.interruptions))
         return grades, dict(answer.assumed)
-    interval, restart = given.checkpoint.interval_s, given.restart.u0_s
-    if given.measured.ettr_min is None:
+    interval, restart = fields.interval_s, fields.restart_s
+    if fields.ettr_min is None:
         raise Ungradable(not_stated("useful share, or the job of a shipped run"))
-    if given.nodes is None or interval is None or restart is None:
+    if fields.nodes is None or interval is None or restart is None:
         raise Ungradable(not_stated("nodes, interval or mean restart"))
-    mean = 1 / (given.nodes * _node_rate(given))
-    predicted = interval_goodput(interval, given.checkpoint.block_s or 0.0, mean, restart)
-    return [_at_least("ettr_min", given.measured.ettr_min, predicted)], {}
+    mean = 1 / (fields.nodes * _node_rate(fields))
+    predicted = interval_goodput(interval, fields.block_s or 0.0, mean, restart)
+    return [_at_least("ettr_min", fields.ettr_min, predicted)], {}
 
 
-def _checkpoint(row: Row, given: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
-    name = _shipped_run(row, given)
-    if name is None or given.checkpoint.size_tb is None:
+def _checkpoint(row: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
+    name = _shipped_run(row, fields)
+    if name is None or fields.size_tb is None:
         raise Ungradable(not_stated("size of the checkpoint, or machine and storage"))
     answer = _answer(name)
-    grades = [graded("size_tb", given.checkpoint.size_tb, answer.checkpoint.bytes / 1e12)]
-    if given.derived.save_s is not None:
-        grades.append(graded("save_s", given.derived.save_s, answer.checkpoint.durable_s))
+    grades = [graded("size_tb", fields.size_tb, answer.checkpoint.bytes / 1e12)]
+    if fields.save_s is not None:
+        grades.append(graded("save_s", fields.save_s, answer.checkpoint.durable_s))
     return grades, dict(answer.assumed)
 
 
@@ -253,11 +211,11 @@ def _jobs() -> dict[str, tuple[str, int, float]]:
     scenarios = {name: load(name).scenario for name in names}
     return {
         name: (
-            given.cluster.node.accelerator.name,
-            given.devices,
-            given.model.parameters / 1e9,
+            scenario.cluster.node.accelerator.name,
+            scenario.devices,
+            scenario.model.parameters / 1e9,
         )
-        for name, given in scenarios.items()
+        for name, scenario in scenarios.items()
     }
 
 
@@ -265,11 +223,11 @@ def _data(name: str) -> Any:
     return find("scenario", name).data
 
 
-def _shipped_run(row: Row, given: GoodputRow) -> str | None:
+def _shipped_run(row: Row, fields: GoodputRow) -> str | None:
     """Return the shipped run of the same job: accelerator, devices and parameters."""
-    size = given.model.params_b
+    size = fields.parameters_b
     for name, (accelerator, devices, parameters) in _jobs().items():
-        if devices == given.devices and size and abs(parameters / size - 1) < SAME_SIZE:
+        if devices == fields.devices and size and abs(parameters / size - 1) < SAME_SIZE:
             choice = machine_of(row)
             if load_cluster(choice.cluster, None).node.accelerator.name == accelerator:
                 return name

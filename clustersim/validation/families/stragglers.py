@@ -29,7 +29,7 @@ from clustersim.simulation.step.replications import replicate
 from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import FORWARD
 from clustersim.validation.cases.reasons import Ungradable, not_stated
-from clustersim.validation.cases.rows import Missing, Row, Section, family_row
+from clustersim.validation.cases.rows import Missing, Row, Section, family_row, part
 from clustersim.validation.cases.values import Count, Number
 from clustersim.validation.grading import Grade, graded
 
@@ -64,25 +64,13 @@ class Effect(Section):
     after_tuning_forward_ratio: Number = None
 
 
-class Ranks(Section):
-    """The ranks of a barrier."""
-
-    ranks: Count = None
-
-
-class LongestSequence(Section):
-    """The longest sequence of a job [tokens]."""
-
-    max_sequence: Count = None
-
-
 class StragglerRow(Section):
-    """What a row states in addition to a `Row`."""
+    """What a row states in addition to a `Row`; lengths in tokens."""
 
     kind: str | None = None
     interval_steps: Count = None
-    system: Annotated[Ranks, Missing] = Ranks()
-    model: Annotated[LongestSequence, Missing] = LongestSequence()
+    ranks: Count = part("system", "ranks")
+    max_sequence: Count = part("model", "max_sequence")
     measured: Annotated[Effect, Missing] = Effect()
 
 
@@ -94,19 +82,19 @@ def grade_straggler_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
     Ungradable
         for rows that no scenario expresses.
     """
-    given = family_row(row, StragglerRow)
-    effect = given.measured
+    fields = family_row(row, StragglerRow)
+    effect = fields.measured
     if effect.expected_max_sigma is not None:
-        predicted = expected_maximum("normal", _ranks(given))
+        predicted = expected_maximum("normal", _ranks(fields))
         return [graded("expected_max_sigma", effect.expected_max_sigma, predicted)], {}
     if effect.expected_max_over_mean is not None:
-        predicted = expected_maximum("exponential", _ranks(given))
+        predicted = expected_maximum("exponential", _ranks(fields))
         return [graded("expected_max_over_mean", effect.expected_max_over_mean, predicted)], {}
     if effect.throughput_gain is not None:
-        gain, assumed = _gain(row, given)
+        gain, assumed = _gain(row, fields)
         throughput = graded("throughput_ratio", 1 + effect.throughput_gain, 1 + gain)
         return [throughput, *_last_forward(row, effect)], assumed
-    why = _REASONS.get(given.kind or "", "no effect that a scenario expresses")
+    why = _REASONS.get(fields.kind or "", "no effect that a scenario expresses")
     raise Ungradable.because(why)
 
 
@@ -118,10 +106,10 @@ _REASONS: Final[Mapping[str, str]] = {
 """Why rows of a kind cannot be expressed."""
 
 
-def _ranks(given: StragglerRow) -> int:
-    if given.system.ranks is None:
+def _ranks(fields: StragglerRow) -> int:
+    if fields.ranks is None:
         raise Ungradable(not_stated("ranks"))
-    return given.system.ranks
+    return fields.ranks
 
 
 def expected_maximum(distribution: Distribution, ranks: int) -> float:
@@ -141,15 +129,15 @@ def expected_maximum(distribution: Distribution, ranks: int) -> float:
 # --- gains ----------------------------------------------------------------------------------------
 
 
-def _gain(row: Row, given: StragglerRow) -> tuple[float, dict[str, str]]:
+def _gain(row: Row, fields: StragglerRow) -> tuple[float, dict[str, str]]:
     """Return the predicted gain of throughput, and what is assumed for it."""
-    effect = given.measured
+    effect = fields.measured
     if effect.loss_over_layer is not None:
         return _last_stage(row, effect)
-    if given.interval_steps is not None:
-        return _planned_pauses(row, given.interval_steps)
-    if given.model.max_sequence is not None:
-        return _balanced_sequences(given.model.max_sequence)
+    if fields.interval_steps is not None:
+        return _planned_pauses(row, fields.interval_steps)
+    if fields.max_sequence is not None:
+        return _balanced_sequences(fields.max_sequence)
     raise Ungradable.because("a gain without its change")
 
 
@@ -234,9 +222,9 @@ def _planned_pauses(row: Row, interval: int) -> tuple[float, dict[str, str]]:
     data = row.parallel.dp
     if data is None:
         raise Ungradable(not_stated("dp"))
-    given = _scenario("planned-pauses")
-    base = from_mapping("planned-pauses", given)
-    scenario, pauses = base.scenario, given["disturbances"][0]
+    pausing = _scenario("planned-pauses")
+    base = from_mapping("planned-pauses", pausing)
+    scenario, pauses = base.scenario, pausing["disturbances"][0]
     each = scenario.batch.global_ // scenario.plan.data
     nodes, more = divmod(data, scenario.cluster.node.devices)
     if more:
@@ -244,22 +232,22 @@ def _planned_pauses(row: Row, interval: int) -> tuple[float, dict[str, str]]:
     loaded = base.changed({"plan.data": data, "cluster.nodes": nodes, "batch.global": each * data})
     planned = loaded.changed({"disturbances": [{**pauses, "every": interval, "planned": True}]})
     mean = replicate(loaded, REPLICATIONS).mean_s
-    return mean / simulate(planned).step_time - 1, dict(given["assumed"])
+    return mean / simulate(planned).step_time - 1, dict(pausing["assumed"])
 
 
 def _balanced_sequences(longest: int) -> tuple[float, dict[str, str]]:
     """Return the gain of microbatches with the same work in attention."""
-    given = _scenario("balanced-sequences")
-    uneven = dict(given["disturbances"][0])
+    data = _scenario("balanced-sequences")
+    uneven = dict(data["disturbances"][0])
     share = longest / max(length for length, _ in uneven["histogram"])
     uneven["histogram"] = [
         [max(1, int(length * share)), weight] for length, weight in uneven["histogram"]
     ]
-    loaded = from_mapping("balanced-sequences", given).changed(
+    loaded = from_mapping("balanced-sequences", data).changed(
         {"batch.sequence": longest, "disturbances": [uneven]}
     )
-    found = replicate(loaded, REPLICATIONS)
-    return found.mean_s / found.undisturbed_s - 1, dict(given["assumed"])
+    replications = replicate(loaded, REPLICATIONS)
+    return replications.mean_s / replications.undisturbed_s - 1, dict(data["assumed"])
 
 
 def _scenario(name: str) -> dict[str, Any]:

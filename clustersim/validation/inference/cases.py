@@ -14,14 +14,11 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 from pydantic import PositiveInt
 
-from clustersim.catalog.checking import checked
+from clustersim.catalog.checking import shipped_record
 from clustersim.catalog.engines import EngineRecord
 from clustersim.catalog.facts import Record, Strict
-from clustersim.catalog.finding import find
 from clustersim.catalog.machines import ClusterRecord
 from clustersim.catalog.models import ModelRecord
-from clustersim.catalog.tree import Tree
-from clustersim.errors import CatalogError
 from clustersim.inference.formats import WEIGHTS, Formats
 from clustersim.inference.layout import Layout
 from clustersim.inference.replica import build_replica
@@ -94,9 +91,7 @@ def inference_settings() -> InferenceSettings:
     CatalogError
         when it is not valid.
     """
-    return checked(
-        InferenceSettings, Tree.of(find("validation", "inference_settings")), CatalogError
-    )
+    return shipped_record(InferenceSettings, "validation", "inference_settings")
 
 
 def matches_any(patterns: Sequence[str], text: str) -> bool:
@@ -269,20 +264,20 @@ def inference_case(row: Row) -> InferenceCase:
     Ungradable
         with all settings that are missing, or that no file describes.
     """
-    given, settings = family_row(row, InferenceRow), inference_settings()
-    load, assumed = given.serving, dict[str, str]()
-    reasons = [*_missing(given)]
-    name = given.system.accelerator or ""
+    fields, settings = family_row(row, InferenceRow), inference_settings()
+    load, assumed = fields.serving, dict[str, str]()
+    reasons = [*_missing(fields)]
+    name = fields.system.accelerator or ""
     machine = next((m for m in settings.machines if matches_any(m.accelerators, name)), None)
-    model = next((m for m in settings.models if matches_any(m.names, given.model or "")), None)
+    model = next((m for m in settings.models if matches_any(m.names, fields.model or "")), None)
     engine = next((e for e in settings.engines if matches_any(e.names, load.engine or "")), None)
-    reasons += _unknown(given, machine, model, engine)
+    reasons += _unknown(fields, machine, model, engine)
     if reasons or machine is None or model is None or engine is None:
         raise Ungradable(*reasons)
     if machine.assumed is not None:
         assumed["system"] = machine.assumed
-    layout, replicas = _layout(given, machine.devices)
-    formats = _formats(given, model, settings, engine.cache == "argument", assumed)
+    layout, replicas = _layout(fields, machine.devices)
+    formats = _formats(fields, model, settings, engine.cache == "argument", assumed)
     cluster = _record("cluster", machine.cluster, ClusterRecord)
     record = _record("model", model.model, ModelRecord)
     replica = build_replica(
@@ -297,7 +292,7 @@ def inference_case(row: Row) -> InferenceCase:
     if arrivals is not None:
         assumed["serving.lengths"] = "spread by half of their means, which alone are stated"
     return InferenceCase(
-        given, StepCosts(replica), machine.cluster, engine.engine,
+        fields, StepCosts(replica), machine.cluster, engine.engine,
         int(users) if isinstance(users, int | float) else None,
         round(load.isl), round(load.osl or 1), replicas, assumed, arrivals,
     )  # fmt: skip
@@ -314,8 +309,8 @@ def _arrivals(row: Row, load: ServingLoad) -> Arrivals | None:
         what = "rate of arrivals" if rate is None else "number of requests"
         raise Ungradable(not_stated(what))
     named = {"sequences": "max_num_seqs", "tokens": "max_num_batched_tokens"}
-    found = {key: re.search(rf"\b{name} (\d+)", words) for key, name in named.items()}
-    limits = {key: int(match[1]) for key, match in found.items() if match is not None}
+    matches = {key: re.search(rf"\b{name} (\d+)", words) for key, name in named.items()}
+    limits = {key: int(match[1]) for key, match in matches.items() if match is not None}
     return Arrivals(float(rate[1]), int(count[1]), limits)
 
 
@@ -325,14 +320,14 @@ def _record(kind: str, name: str, of: type[Checked]) -> Checked:
     return record
 
 
-def _missing(given: InferenceRow) -> list[Reason]:
+def _missing(fields: InferenceRow) -> list[Reason]:
     """Return what a row leaves out."""
-    load = given.serving
+    load = fields.serving
     needed = {
         "input length": isinstance(load.isl, int | float),
         "output length": isinstance(load.osl, int | float) or load.mode in _WITHOUT_OUTPUT,
-        "number formats": given.precision.weights is not None,
-        "layout": given.parallel.tp is not None or load.decode is not None,
+        "number formats": fields.precision.weights is not None,
+        "layout": fields.parallel.tp is not None or load.decode is not None,
     }
     if load.mode in _WITH_USERS:
         needed["number of users"] = isinstance(load.batch_or_concurrency, int | float)
@@ -344,28 +339,28 @@ _WITH_USERS: Final = frozenset({"static", "agg", "disagg", "disagg_decode", "dec
 
 
 def _unknown(
-    given: InferenceRow, machine: object, model: ServedModel | None, engine: object
+    fields: InferenceRow, machine: object, model: ServedModel | None, engine: object
 ) -> list[Reason]:
     """Return what no file describes, or a required setting of the model that is not stated."""
     words = {
-        "machine": (machine, given.system.accelerator),
-        "model": (model, given.model),
-        "engine": (engine, given.serving.engine),
+        "machine": (machine, fields.system.accelerator),
+        "model": (model, fields.model),
+        "engine": (engine, fields.serving.engine),
     }
     reasons = [
         Reason(f"no file of its {what}", f"no {what} file of '{word}'")
-        for what, (found, word) in words.items()
-        if found is None
+        for what, (file, word) in words.items()
+        if file is None
     ]
     unstated = None if model is None else model.unstated
-    if unstated and matches_any(unstated.engines, given.serving.engine or ""):
+    if unstated and matches_any(unstated.engines, fields.serving.engine or ""):
         reasons.append(not_stated(unstated.what))
     return reasons
 
 
-def _layout(given: InferenceRow, devices: int) -> tuple[Layout, int]:
+def _layout(fields: InferenceRow, devices: int) -> tuple[Layout, int]:
     """Return the layout of a replica, and the replicas of the pool that generates tokens."""
-    pool, parallel = given.serving.decode, given.parallel
+    pool, parallel = fields.serving.decode, fields.parallel
     if pool is not None:
         return _pool_layout(pool), pool.num_workers or 1
     tensor = (parallel.tp or 1) * devices
@@ -379,7 +374,7 @@ def _pool_layout(pool: Workers) -> Layout:
 
 
 def _formats(
-    given: InferenceRow,
+    fields: InferenceRow,
     model: ServedModel,
     settings: InferenceSettings,
     requested: bool,
@@ -392,8 +387,8 @@ def _formats(
     requested : whether the engine has a cache of 8 bits on request only
     """
     words = settings.formats
-    stated = given.precision.weights
-    weights = words.get(str(given.serving.moe_quant), words.get(str(stated), ""))
+    stated = fields.precision.weights
+    weights = words.get(str(fields.serving.moe_quant), words.get(str(stated), ""))
     if not isinstance(stated, str):
         weights = "bf16"
         assumed["precision.weights"] = "16 bits, as no quantisation is named"
@@ -401,7 +396,7 @@ def _formats(
         raise Ungradable.because("number format unknown", f"no number format '{stated}'")
     wide = weights if WEIGHTS[weights] == WEIGHTS["bf16"] else "bf16"
     parts = model.formats.get(weights, {"weights": weights})
-    kv = words.get(str(given.precision.kv), "")
+    kv = words.get(str(fields.precision.kv), "")
     if not kv:
         scaled = parts["weights"] == "nvfp4" or not (requested or weights == wide)
         kv = "fp8" if scaled else wide

@@ -18,7 +18,7 @@ from clustersim.cost.surfaces.formats import FORMATS
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import WEIGHTS
-from clustersim.inference.static_batch import static_times
+from clustersim.inference.step_costs import static_times
 from clustersim.simulation.service.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from clustersim.inference.batch import Batch, Prompt
-from clustersim.inference.static_batch import StaticTimes, prompt_seconds
-from clustersim.inference.step_costs import StepCosts
+from clustersim.inference.step_costs import StaticTimes, StepCosts, prompt_seconds
 from clustersim.simulation.service.answer import ServeAnswer
 
 

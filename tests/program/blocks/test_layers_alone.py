@@ -6,7 +6,7 @@ from clustersim.program.blocks.work import layer_kernels
 from clustersim.program.schedules.steps import WHOLE
 from clustersim.scenario.load import load
 from clustersim.simulation.step.build import build_job
-from clustersim.validation.single_layer import layer_times
+from clustersim.validation.grading import layer_times
 from clustersim.workload.flops import hardware_flops
 from clustersim.workload.kernels import Collective, flat
 from tools.claims.claims import judge_claim

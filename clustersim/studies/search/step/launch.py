@@ -11,7 +11,7 @@ from clustersim.catalog.frameworks import LaunchArguments
 from clustersim.errors import ScenarioError
 from clustersim.plan.parallelism import AXES
 from clustersim.scenario.load import Loaded
-from clustersim.simulation.step.layout import recompute_of
+from clustersim.simulation.step.build import recompute_of
 from clustersim.studies.search.step.lower_bound.layout_values import recompute_value
 from clustersim.workload.ops import Recompute
 

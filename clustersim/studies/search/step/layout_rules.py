@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from clustersim.plan.checks import plan_problems
 from clustersim.plan.parallelism import Plan, by_work
+from clustersim.simulation.step.build import layers_of
 from clustersim.simulation.step.check import MOST_BLOCKS
-from clustersim.simulation.step.layout import layers_of
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.step.lower_bound.layout_values import Cell, Mesh, Shape, Sharding
 

@@ -21,7 +21,7 @@ from clustersim.plan.checks import divisors
 from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import Loaded
-from clustersim.simulation.step.layout import recompute_of
+from clustersim.simulation.step.build import recompute_of
 from clustersim.studies.search.step.layout_rules import LAYER_RULES, LayoutRules
 from clustersim.studies.search.step.lower_bound.columns import Column
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs

@@ -7,8 +7,13 @@ from clustersim.plan.placement import Placement, place
 from clustersim.program.job import Job
 from clustersim.program.schedules import SCHEDULES, Schedule
 from clustersim.scenario.load import Loaded
-from clustersim.simulation.step.build import assembled_job, cluster_of
-from clustersim.simulation.step.layout import layers_of, schedule_named, schedule_of
+from clustersim.simulation.step.build import (
+    assembled_job,
+    cluster_of,
+    layers_of,
+    schedule_named,
+    schedule_of,
+)
 from clustersim.studies.search.step.lower_bound.layout_values import Layout, Mesh
 from clustersim.workload.model import Transformer, build_model
 
