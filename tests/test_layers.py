@@ -39,7 +39,7 @@ HOMES = {
     "distributed": ("runs",),
     "jinja2": ("render",),
     "matplotlib": ("render",),
-    "networkx": ("topology",),
+    "networkx": ("importers", "topology"),
     "plotly": ("render",),
     "ruamel": ("catalog",),
     "simpy": ("engine",),
@@ -352,7 +352,7 @@ ROOT = "from the package itself, which only cli may do"
         ("validation/text.py", "from tools.page import x",
          "1: validation imports tools, which is not installed with the package"),
         ("cost/compute.py", "import numpy, networkx",
-         "1: networkx belongs in topology only, not in cost"),
+         "1: networkx belongs in importers and topology only, not in cost"),
     ],
 )  # fmt: skip
 def test_a_wrong_import_is_named_with_its_line_and_rule(tmp_path, file, text, complaint):

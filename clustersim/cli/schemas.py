@@ -14,7 +14,7 @@ from clustersim.reports.listing.answer import ListedEntry
 from clustersim.reports.show.answer import EntryAnswer
 from clustersim.scenario.entries import RECORDS, file_schema
 from clustersim.scenario.schema import json_schema
-from clustersim.scenario.serving import serving_json_schema
+from clustersim.scenario.serving import ServingScenarioFile
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.training_run.answer import TrainAnswer
@@ -51,7 +51,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
 
 SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "scenario": json_schema,
-    "serving": serving_json_schema,
+    "serving": partial(json_schema, ServingScenarioFile),
     **{kind: partial(file_schema, kind) for kind in RECORDS},
     **{verb: partial(answers.schema, answer) for verb, answer in ANSWERS.items()},
 }

@@ -284,12 +284,11 @@ def _mode_or_table(value: object) -> str:
     return "table" if isinstance(value, dict | RecomputeFile) else "mode"
 
 
-class Published(Strict):
-    """A published measurement of this run."""
+class PublishedNumber(Strict):
+    """A published measurement of a scenario; whether it fits is 1 or 0."""
 
-    metric: Literal[METRICS]  # type: ignore[valid-type]
+    metric: str
     value: NotNegative
-    convention: Literal["model", "hardware"] | None = None
     source: str
 
     @model_validator(mode="after")
@@ -299,6 +298,13 @@ class Published(Strict):
         if self.metric != "fits" and not self.value:
             raise ValueError("value: a measured value must be positive")
         return self
+
+
+class Published(PublishedNumber):
+    """A published measurement of this run."""
+
+    metric: Literal[METRICS]  # type: ignore[valid-type]
+    convention: Literal["model", "hardware"] | None = None
 
 
 class ScenarioBase(Strict):
@@ -392,9 +398,9 @@ class ScenarioFile(ScenarioBase):
     training: TrainingFile | None = Field(None, description="the whole run that the step is of")
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of scenario files."""
+def json_schema(file: type[BaseModel] = ScenarioFile) -> dict[str, Any]:
+    """Return the JSON Schema of scenario files of a kind."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **ScenarioFile.model_json_schema(by_alias=True),
+        **file.model_json_schema(by_alias=True),
     }

@@ -3,16 +3,23 @@
 A scenario with the key `load` is one; `clustersim serve` simulates it.
 """
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from clustersim.catalog.engines import ActivationFormat, EngineRecord, KvFormat, WeightFormat
-from clustersim.catalog.facts import Count, Line, NotNegative, Seconds, Share, Strict
+from clustersim.catalog.facts import Count, Line, Seconds, Share, Strict
 from clustersim.catalog.models import ModelRecord
 from clustersim.scenario.costs import CostsFile
 from clustersim.scenario.requests import LoadFile
-from clustersim.scenario.schema import PRECISION_NAMES, ClusterName, ClusterUse, Name, RoutingFile
+from clustersim.scenario.schema import (
+    PRECISION_NAMES,
+    ClusterName,
+    ClusterUse,
+    Name,
+    PublishedNumber,
+    RoutingFile,
+)
 
 SERVING_METRICS: Final = (
     "ttft_s",
@@ -159,22 +166,16 @@ class LimitsFile(Strict):
         return self
 
 
-class PublishedService(Strict):
+class PublishedService(PublishedNumber):
     """A published measurement of this service."""
 
     metric: Literal[SERVING_METRICS]  # type: ignore[valid-type]
-    value: NotNegative
     statistic: Literal["mean", "p50", "p90", "p99"] = Field(
         "mean", description="of a time: over the requests"
     )
-    source: str
 
     @model_validator(mode="after")
-    def _possible(self) -> Self:
-        if self.metric == "fits" and self.value not in (0, 1):
-            raise ValueError(f"value: fits is 1 or 0, not {self.value:g}")
-        if self.metric != "fits" and not self.value:
-            raise ValueError("value: a measured value must be positive")
+    def _one_number(self) -> Self:
         if self.metric[-2:] != "_s" and self.statistic != "mean":
             raise ValueError(f"statistic: {self.metric} is one number (leave it out)")
         return self
@@ -236,11 +237,3 @@ class ServingScenarioFile(ServingBase):
     speculation: SpeculationFile | None = Field(
         None, description="speculative decoding; none if missing"
     )
-
-
-def serving_json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of serving scenarios."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **ServingScenarioFile.model_json_schema(by_alias=True),
-    }

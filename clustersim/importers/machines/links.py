@@ -6,12 +6,13 @@ crossbar there is no PCIe tree to attach to: a NIC goes to its nearest device, a
 distance take turns.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from operator import eq
 from typing import Any, Final
+
+import networkx as nx
 
 from clustersim import units
 from clustersim.importers import draft
@@ -79,12 +80,7 @@ class Links:
             counts, name = self._counts()
             listed = [[w.a, w.b, counts.get(frozenset((w.a, w.b)), 1)] for w in wires]
             between = assumed(listed, f"pairs are from the file; number of links {name}")
-        return {
-            "bandwidth": self._raw(),
-            "latency": as_in(like["latency"], entry.name),
-            "efficiency": as_in(like["efficiency"], entry.name),
-            "between": between,
-        }
+        return _facts(self._raw(), like, entry, between)
 
     def _raw(self) -> Facts:
         reason = f"of one link; not in the file: the raw rate of {self.accelerator}"
@@ -99,16 +95,9 @@ class Links:
         """Return links with the rate of the file, or that of the catalogue for their kind."""
         rate = wires[0].bandwidth
         entry, like = _like(kind, self._by_bus(rate))
-        return {
-            "bandwidth": self._bus() if rate is None else stated(draft.bandwidth(rate)),
-            "latency": as_in(like["latency"], entry.name),
-            "efficiency": as_in(like["efficiency"], entry.name),
-            "between": stated([_shown(wire) for wire in wires]),
-        }
-
-    def _bus(self) -> Facts:
-        """Return the rate of a PCIe link of the nearest node."""
-        return as_in(_bus_of(self.entries[0]), self.entries[0].name)
+        bus = as_in(_bus_of(self.entries[0]), self.entries[0].name)
+        bandwidth = bus if rate is None else stated(draft.bandwidth(rate))
+        return _facts(bandwidth, like, entry, stated([_shown(wire) for wire in wires]))
 
     def _by_bus(self, rate: float | None) -> list[NodeEntry]:
         """Return nodes ordered by same chip, then by PCIe rate and size."""
@@ -128,10 +117,15 @@ class Links:
             self._by_bus(max(rates, default=None)), host_kind, "link between host bridges"
         )
         pairs = [[a, b] for a, b in combinations(self.sketch.hosts, 2)]
-        keys = ("bandwidth", "latency", "efficiency")
         reason = "not in the file; each two host bridges are linked, as NCCL assumes"
-        facts = {key: as_in(like[key], entry.name) for key in keys}
-        return {like["kind"]: {**facts, "between": assumed(pairs, reason)}}
+        bandwidth = as_in(like["bandwidth"], entry.name)
+        return {like["kind"]: _facts(bandwidth, like, entry, assumed(pairs, reason))}
+
+
+def _facts(bandwidth: Facts, like: Facts, entry: NodeEntry, between: Facts) -> Facts:
+    """Return the facts of links, whose latency and efficiency are those of a catalogue node."""
+    others = {key: as_in(like[key], entry.name) for key in ("latency", "efficiency")}
+    return {"bandwidth": bandwidth, **others, "between": between}
 
 
 def switch_like(entries: Sequence[NodeEntry]) -> tuple[NodeEntry, Facts]:
@@ -221,25 +215,11 @@ def attach(sketch: Sketch, *, tree: bool) -> Attachment:
 
 def distances(sketch: Sketch) -> list[list[int]]:
     """Return for each NIC its distance from each device in PCIe links; large if unreachable."""
-    neighbours: dict[End, list[End]] = {}
-    hosts = [Wire(a, b, "host") for a, b in combinations(sketch.hosts, 2)]
-    for wire in (*sketch.tree, *hosts):
-        neighbours.setdefault(wire.a, []).append(wire.b)
-        neighbours.setdefault(wire.b, []).append(wire.a)
-    return [_from(nic.end, neighbours, sketch.devices) for nic in sketch.nics]
-
-
-def _from(start: End, neighbours: dict[End, list[End]], devices: int) -> list[int]:
-    reached: dict[End, int] = {start: 0}
-    front = deque([start])
-    while front:
-        end = front.popleft()
-        for other in neighbours.get(end, ()):
-            if other not in reached:
-                reached[other] = reached[end] + 1
-                front.append(other)
-    nowhere = len(neighbours) + 1
-    return [reached.get(device, nowhere) for device in range(devices)]
+    graph = nx.Graph([(wire.a, wire.b) for wire in sketch.tree])
+    graph.add_edges_from(combinations(sketch.hosts, 2))
+    graph.add_nodes_from(nic.end for nic in sketch.nics)
+    far = (nx.single_source_shortest_path_length(graph, nic.end) for nic in sketch.nics)
+    return [[links.get(device, len(graph)) for device in range(sketch.devices)] for links in far]
 
 
 def _turns(far: list[list[int]]) -> list[End]:

@@ -18,6 +18,11 @@ Facts = dict[str, Any]
 """Plain values of a catalogue file, in which a fact is ``{value: ..., source: ...}``."""
 
 
+def _name(part: str | Facts) -> str:
+    """Return the name of a part that a file names or contains."""
+    return part if isinstance(part, str) else str(part["name"])
+
+
 @dataclass(frozen=True)
 class NodeEntry:
     """A node of the catalogue."""
@@ -28,14 +33,12 @@ class NodeEntry:
     @property
     def accelerator(self) -> str:
         """The name of its chip."""
-        given = self.data["accelerator"]
-        return str(given["name"] if isinstance(given, dict) else given)
+        return _name(self.data["accelerator"])
 
     @property
     def library(self) -> str:
         """The name of its collective library."""
-        given = self.data["library"]
-        return str(given["name"] if isinstance(given, dict) else given)
+        return _name(self.data["library"])
 
     @property
     def devices(self) -> int:
@@ -113,9 +116,7 @@ def clusters() -> tuple[ClusterEntry, ...]:
     entries = []
     for name in finding.entry_names("cluster"):
         data = finding.find("cluster", name).mapping()
-        given = data["node"]
-        node = by_name.get(given["name"] if isinstance(given, dict) else given)
-        if node is not None:
+        if (node := by_name.get(_name(data["node"]))) is not None:
             entries.append(ClusterEntry(name, data, node))
     return tuple(entries)
 

@@ -174,11 +174,10 @@ class _Filling:
                 "bus": as_in(like["bus"], self.nearest.name),
             }
         bus = min(attached.buses, default=None)
+        usual = as_in(like["bus"], self.nearest.name)
         return {
             "devices": stated(list(attached.ends), attached.note),
-            "bus": as_in(like["bus"], self.nearest.name)
-            if bus is None
-            else stated(draft.bandwidth(bus)),
+            "bus": usual if bus is None else stated(draft.bandwidth(bus)),
         }
 
     @cached_property
@@ -198,15 +197,13 @@ class _Filling:
     @property
     def taken(self) -> tuple[str, ...]:
         """Chip and library if the user did not choose them."""
-        library = f"library {self.nearest.library}: not in the file; as in {self.nearest.name}"
-        return (
-            *(
-                ()
-                if self.choices.accelerator
-                else (f"accelerator {self.accelerator}: {self._why()}",)
-            ),
-            *(() if self.choices.library else (library,)),
-        )
+        names = []
+        if not self.choices.accelerator:
+            names.append(f"accelerator {self.accelerator}: {self._why()}")
+        if not self.choices.library:
+            like = self.nearest
+            names.append(f"library {like.library}: not in the file; as in {like.name}")
+        return tuple(names)
 
     def _why(self) -> str:
         clues = self.sketch.clues

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+import networkx as nx
+
 from clustersim.importers.machines.hardware import MOST_LINKS, by_product
 from clustersim.importers.machines.sketch import Clues, End, Nic, Sketch, Wire
 from clustersim.importers.source import Source
@@ -233,21 +235,12 @@ def _groups(matrix: Matrix, near: Iterable[str], *, numa: bool) -> dict[str, str
     Between devices NVLink hides the PCIe path, so devices of the same affinity are also in one NUMA
     node.
     """
-    leader = {name: name for name in matrix.names}
-
-    def find(name: str) -> str:
-        while leader[name] != name:
-            name = leader[name]
-        return name
-
-    order = {name: i for i, name in enumerate(matrix.names)}
-    joined = [(a, b) for (a, b), cell in matrix.cells.items() if cell in near]
+    graph = nx.Graph([(a, b) for (a, b), cell in matrix.cells.items() if cell in near])
+    graph.add_nodes_from(matrix.names)
     if numa:
         first: dict[str, str] = {}
         for name in matrix.gpus:
             if label := matrix.numa[name]:
-                joined.append((first.setdefault(label, name), name))
-    for a, b in joined:
-        low, high = sorted((find(a), find(b)), key=order.__getitem__)
-        leader[high] = low
-    return {name: find(name) for name in matrix.names}
+                graph.add_edge(first.setdefault(label, name), name)
+    groups = [sorted(group, key=matrix.names.index) for group in nx.connected_components(graph)]
+    return {name: group[0] for group in groups for name in group}

@@ -108,8 +108,7 @@ def case_of(row: Row) -> Case:
     attention = attention_of(row.model.attention)
     reasons += _architecture(row.model, attention)
     if settings.recompute not in (None, CHEAPEST, *RECOMPUTE):
-        kind = "unsupported recomputation"
-        reasons.append(Reason(kind, f"{kind} '{settings.recompute}'"))
+        reasons.append(_unknown("unsupported recomputation", settings.recompute))
     offload = read(lambda: offload_of(row.offload), "unsupported offload")
     finetune = read(lambda: finetune_of(row.finetune), "unsupported finetuning")
     reasons += [*_unsupported(settings), *_not_stated(row.model, settings)]
@@ -142,19 +141,20 @@ def _with_precision(settings: Settings, machine: MachineChoice | None) -> Settin
 def _architecture(model: ModelShape, attention: Mapping[str, Any] | None) -> list[Reason]:
     reasons = []
     if model.family not in (None, *FAMILIES):
-        reasons.append(Reason("unknown model family", f"unknown model family '{model.family}'"))
+        reasons.append(_unknown("unknown model family", model.family))
     if attention is None:
-        reasons.append(
-            Reason("unsupported attention", f"unsupported attention '{model.attention}'")
-        )
+        reasons.append(_unknown("unsupported attention", model.attention))
     return reasons
+
+
+def _unknown(kind: str, value: str | None) -> Reason:
+    return Reason(kind, f"{kind} '{value}'")
 
 
 def _unsupported(settings: Settings) -> list[Reason]:
     reasons = []
     if settings.precision is not None and settings.precision not in PRECISIONS:
-        kind = "unsupported precision"
-        reasons.append(Reason(kind, f"{kind} '{settings.precision}'"))
+        reasons.append(_unknown("unsupported precision", settings.precision))
     if (settings.pipeline or 1) > 1 and settings.schedule not in (None, *SCHEDULES):
         kind = "unsupported schedule"
         detail = f"{kind} '{settings.schedule}' with {settings.pipeline} stages"
