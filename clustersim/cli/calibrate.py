@@ -171,7 +171,7 @@ def _write(answer: "Calibration", document: "Document", out: Path, *, force: boo
 
 def _show(answer: "Calibration") -> None:
     """Print the tables, and why cases are left out."""
-    from clustersim.calibration.runs import text
+    from clustersim.calibration import text
 
     echo(f"{answer.accelerator}, fitted to {answer.rows_of}")
     print_tables(text.calibration_tables(answer))
@@ -203,7 +203,7 @@ def tables_among(paths: Sequence[Path]) -> list[Path]:
 def grade_tables(paths: Sequence[Path], accelerator: str | None, *, json_output: bool) -> None:
     """Print the errors of tables of kernels."""
     from clustersim.calibration.kernels.grades import grade_kernels
-    from clustersim.calibration.kernels.text import GRADES, left_out_lines
+    from clustersim.calibration.text import GRADES, left_out_lines
 
     answer = grade_kernels(paths, accelerator)
     if json_output:
@@ -226,7 +226,7 @@ def fit_tables(
 ) -> None:
     """Fit tables of kernels, print the fits, and write the files of their accelerators."""
     from clustersim.calibration.kernels.fits import kernel_files
-    from clustersim.calibration.kernels.text import FITS, left_out_lines
+    from clustersim.calibration.text import FITS, left_out_lines
     from clustersim.catalog.writing import write_all
 
     answer = _fitted(paths, accelerator, computing)

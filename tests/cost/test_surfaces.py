@@ -10,10 +10,9 @@ from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import find
 from clustersim.catalog.tree import Tree
 from clustersim.cost.surfaces.decode import DECODE
-from clustersim.cost.surfaces.exchange import EXCHANGE
+from clustersim.cost.surfaces.exchange import EXCHANGE, ONCE, TWICE
 from clustersim.cost.surfaces.formats import FORMATS
 from clustersim.cost.surfaces.grouped import EXPERTS, idle_tiles, tile_counts
-from clustersim.cost.surfaces.in_node import ONCE, TWICE
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.cost.surfaces.prefill import PREFILL
 from clustersim.cost.surfaces.products import PRODUCTS

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from clustersim.calibration.cells import reject_rows
 from clustersim.calibration.kernels.words import (
     Cells,
     Measurement,
     UnmodelledKernelError,
     measurements,
+    reject_rows,
 )
 from clustersim.catalog.files import read_text, shown
 from clustersim.errors import ScenarioError

@@ -7,16 +7,16 @@ A kernel of a table becomes one or two measurements, each with the columns of it
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from clustersim.calibration.cells import finite_number
 from clustersim.calibration.kernels.expert_loads import expert_loads
 from clustersim.cost.surfaces.decode import assumed_packed
 from clustersim.cost.surfaces.formats import FORMATS, OUTPUT
 from clustersim.cost.surfaces.grouped import tile_counts
 from clustersim.cost.surfaces.prefill import PRECISIONS
+from clustersim.errors import ScenarioError
 
 FORMAT_WORDS: Final[Mapping[str, str]] = {
     "bfloat16": "bf16",
@@ -331,3 +331,26 @@ def measurements(cells: Cells) -> list[Measurement]:
     if place not in KERNELS:
         raise ValueError(f"kernel: no '{place}' (known: {', '.join(sorted(KERNELS))})")
     return list(KERNELS[place](cells))
+
+
+_PRINTED: Final = 5
+"""Invalid rows that a message lists."""
+
+
+def finite_number(column: str, text: str) -> float:
+    """Return a number; a `ValueError` where a text is none, or infinite."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{column}: '{text}' is not a number")
+    return value
+
+
+def reject_rows(file: str, problems: Sequence[str]) -> None:
+    """Raise a `ScenarioError` with the first invalid rows of a file, if there are any."""
+    if problems:
+        more = len(problems) - _PRINTED
+        rest = [f"{file}: {more} more rows are invalid"] if more > 0 else []
+        raise ScenarioError("\n".join([*problems[:_PRINTED], *rest]))

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from clustersim.calibration.cells import finite_number, reject_rows
+from clustersim.calibration.kernels.words import finite_number, reject_rows
 from clustersim.catalog.files import read_text, shown
 from clustersim.catalog.tree import nearest
 from clustersim.cost.compute import chain_seconds

@@ -13,15 +13,16 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.cost.surfaces.issued import HOST, issued_seconds
 from clustersim.cost.surfaces.prefill import PRECISIONS, query_peak
 from clustersim.cost.surfaces.surface import (
+    HOST,
     Array,
     Shapes,
     Surface,
     Term,
     Values,
     held_share,
+    issued_seconds,
     smooth_maximum,
 )
 from clustersim.topology.accelerator import Accelerator

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from clustersim.cost.surfaces.decode import DECODE
-from clustersim.cost.surfaces.exchange import EXCHANGE
+from clustersim.cost.surfaces.exchange import EXCHANGE, ONCE, TWICE
 from clustersim.cost.surfaces.grouped import EXPERTS, GROUPED
-from clustersim.cost.surfaces.in_node import ONCE, TWICE
 from clustersim.cost.surfaces.prefill import PREFILL
 from clustersim.cost.surfaces.products import PRODUCTS
 from clustersim.cost.surfaces.surface import Surface

@@ -13,14 +13,15 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.cost.surfaces.issued import HOST, issued_seconds
 from clustersim.cost.surfaces.surface import (
+    HOST,
     Array,
     Shapes,
     Surface,
     Term,
     Values,
     held_share,
+    issued_seconds,
     smooth_maximum,
 )
 from clustersim.topology.accelerator import Accelerator

@@ -1,4 +1,7 @@
-"""What all surfaces share: terms with their priors, and the smooth maximum of a roofline."""
+"""What all surfaces share: terms with their priors, and the smooth maximum of a roofline.
+
+Kernels that the host issues one by one take the longer of host and device.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -118,3 +121,25 @@ def warmed(seconds: Array, busy: Array, heat: float) -> Array:
 assumed_heating = 60e-3
 """Time of computing in a row after which half of the loss by heat is reached [s]; assumed, the same
 for all devices."""
+
+
+HOST: Final = Term("host", 30.0e-6, 0.5, 1e-7, 1e-3, "s")
+"""Time of the host for a call."""
+
+assumed_edge: Final = 10.0
+"""Sharpness of the maximum of host and device, which do not hinder each other; assumed."""
+
+
+def at_least_host(seconds: Array, values: Values) -> Array:
+    """Return the times of calls that the host issues one by one [s]."""
+    return smooth_maximum(seconds, np.full_like(seconds, values["host"]), assumed_edge)
+
+
+def issued_seconds(seconds: Array, shapes: Shapes, values: Values) -> Array:
+    """Return the times of calls [s].
+
+    Parameters
+    ----------
+    shapes : `issued` is 1 in a benchmark whose host issues each call, else 0
+    """
+    return np.where(shapes["issued"] > 0, at_least_host(seconds, values), seconds)
