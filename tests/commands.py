@@ -10,7 +10,7 @@ from clustersim.cli import main
 def ending(capsys, *arguments):
     """Return exit code, standard output and standard error of a command."""
     with pytest.raises(SystemExit) as end:
-        main(arguments)
+        main([*map(str, arguments)])
     return end.value.code or 0, *capsys.readouterr()
 
 

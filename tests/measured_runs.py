@@ -1,15 +1,31 @@
 """Measured runs for tests: rows, graded outcomes, and ratios of measured to predicted by source."""
 
+from functools import cache
 from pathlib import Path
 
 from hypothesis import strategies as st
 
+from clustersim.catalog.finding import shipped
 from clustersim.metrics.prediction_interval import MeasuredRuns
-from clustersim.validation.cases.rows import parse_entries
+from clustersim.validation.answer import validation_of
+from clustersim.validation.case_runs import run_cases, select_groups
+from clustersim.validation.cases.rows import parse_entries, read_entries
 from clustersim.validation.grading import Grade
 from clustersim.validation.outcome import Outcome
 
 SMALL = Path(__file__).parent / "data" / "cases_small.yaml"
+
+
+@cache
+def shipped_cases():
+    """Return the shipped measured steps, which take seconds to read, once for each process."""
+    return read_entries(shipped("validation") / "cases.yaml")
+
+
+def validated(*groups):
+    """Return the answer of `clustersim validate` for groups of the shipped measured steps."""
+    return validation_of(run_cases(select_groups(shipped_cases(), groups)))
+
 
 ratios = st.lists(st.floats(0.2, 5.0), min_size=1, max_size=8)
 evidence = st.lists(ratios, min_size=1, max_size=20)

@@ -19,13 +19,62 @@ def only(folder, *lines):
     return row.measured
 
 
-def test_a_product_has_its_shape_format_and_time(tmp_path):
-    """Names of number formats are translated; a result is written in 16 bits."""
-    row = only(tmp_path, "accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,fp8_block,8,16,32,2e-6")
+PRODUCT = "accelerator,kernel,dtype,m,n,k,seconds"
+DECODE = "accelerator,kernel,dtype,kv_dtype,batch,heads,kv_heads,head_dim,seq_q,seq_kv,seconds"
+ROWS = {
+    "a result is written in 16 bits": (
+        PRODUCT,
+        "x,gemm,fp8_block,8,16,32,2e-6",
+        ("gemm", "fp8-block", 2e-6),
+        {"batch": 1, "m": 8, "n": 16, "k": 32, "result": 2, "rotated": 0, "repeats": 30},
+    ),
+    "a gradient that is added in 32 bits moves 8 bytes": (
+        "accelerator,kernel,dtype,layout,out_dtype,accumulate,b,m,n,k,seconds",
+        "x,matmul,bf16,NT,fp32,True,2,8,16,32,2e-6",
+        ("training-gemm", "bf16", 2e-6),
+        {"batch": 2, "result": 8},
+    ),
+    "100 TFLOP/s on 2 x 1000^3 FLOPs are 20 us": (
+        "accelerator,dtype,m,n,k,achieved_tflops",
+        "x,bf16,1000,1000,1000,100",
+        ("gemm", "bf16", 2e-5),
+        {},
+    ),
+    "a cache of 8 bits under queries of 16 is a variant": (
+        DECODE,
+        "x,attn_decode,bfloat16,fp8,4,32,8,128,1,1000,1e-5",
+        ("attention-decode", "bf16/fp8", 1e-5),
+        {"keys": 1000, "read": 256, "packed": 32},
+    ),
+    "FlashAttention packs 64 query heads on one of keys, TensorRT-LLM 32": (
+        DECODE,
+        "x,mha_decode,bf16,bf16,4,64,1,128,1,1000,1e-5",
+        ("attention-decode", "bf16/bf16", 1e-5),
+        {"packed": 64},
+    ),
+    "a token of latent attention stores 576 numbers, which a tile packs": (
+        "accelerator,kernel,dtype,kv_dtype,batch_size,num_heads,tp_size,seq_q,seq_kv,seconds",
+        "x,mla_decode,bfloat16,bfloat16,4,128,1,1,1000,1e-5",
+        ("latent-decode", "bf16/bf16", 1e-5),
+        {"kv_heads": 1, "read": 576, "packed": 128},
+    ),
+    "2 tokens for each of 32 experts here, of 64 of each of 8 devices": (
+        "accelerator,kernel,dtype,distribution,tokens,hidden,inter,topk,experts,moe_tp,moe_ep,seconds",
+        "x,moe_grouped_gemm,bfloat16,balanced,64,7168,2048,8,256,2,8,1e-4",
+        ("experts", "bf16", 1e-4),
+        {"routed": 64, "active": 32, "local": 32, "inner": 1024},
+    ),
+}
 
-    assert (row.kind, row.variant, row.seconds) == ("gemm", "fp8-block", 2e-6)
-    conditions = {"rotated": 0, "repeats": 30}
-    assert row.shape == {"batch": 1, "m": 8, "n": 16, "k": 32, "result": 2, **conditions}
+
+@pytest.mark.parametrize("which", ROWS)
+def test_a_row_has_kind_format_time_and_shape(tmp_path, which):
+    """Names of kernels and number formats are translated, and a rate is a time."""
+    head, line, named, shape = ROWS[which]
+    row = only(tmp_path, head, line)
+
+    assert (row.kind, row.variant, row.seconds) == (*named[:2], pytest.approx(named[2]))
+    assert shape.items() <= row.shape.items()
 
 
 def test_a_benchmark_that_rotates_weights_is_known_by_its_source(tmp_path):
@@ -58,70 +107,6 @@ def test_what_a_benchmark_of_attention_includes_is_known_by_its_source(tmp_path)
 
     assert [shape["prepared"] for shape in found] == [1, 0]
     assert [shape["issued"] for shape in found] == [0, 1]
-
-
-def test_an_accumulated_result_is_read_and_written(tmp_path):
-    """A weight gradient that is added in 32 bits moves 8 bytes for each number."""
-    row = only(
-        tmp_path,
-        "accelerator,kernel,dtype,layout,out_dtype,accumulate,b,m,n,k,seconds",
-        "x,matmul,bf16,NT,fp32,True,2,8,16,32,2e-6",
-    )
-
-    assert row.kind == "training-gemm"
-    assert (row.shape["batch"], row.shape["result"]) == (2, 8)
-
-
-def test_a_rate_is_a_time(tmp_path):
-    """100 TFLOP/s on 2 x 1000^3 FLOPs are 20 us."""
-    row = only(tmp_path, "accelerator,dtype,m,n,k,achieved_tflops", "x,bf16,1000,1000,1000,100")
-
-    assert row.kind == "gemm"
-    assert row.seconds == pytest.approx(2e-5)
-
-
-def test_attention_has_formats_of_queries_and_keys(tmp_path):
-    """A cache of 8 bits under queries of 16 is a variant of its own."""
-    row = only(
-        tmp_path,
-        "accelerator,kernel,dtype,kv_dtype,batch,heads,kv_heads,head_dim,seq_q,seq_kv,seconds",
-        "x,attn_decode,bfloat16,fp8,4,32,8,128,1,1000,1e-5",
-    )
-
-    assert (row.kind, row.variant) == ("attention-decode", "bf16/fp8")
-    assert (row.shape["keys"], row.shape["read"], row.shape["packed"]) == (1000, 256, 32)
-
-
-def test_flash_attention_packs_all_heads_that_share_keys(tmp_path):
-    """64 query heads on one of keys are one tile of FlashAttention, two of TensorRT-LLM."""
-    head = "accelerator,kernel,dtype,kv_dtype,batch,heads,kv_heads,head_dim,seq_q,seq_kv,seconds"
-    row = only(tmp_path, head, "x,mha_decode,bf16,bf16,4,64,1,128,1,1000,1e-5")
-
-    assert row.shape["packed"] == 64
-
-
-def test_latent_attention_caches_one_vector_for_all_heads(tmp_path):
-    """A token stores 576 numbers, whatever the heads, all of which a tile packs."""
-    row = only(
-        tmp_path,
-        "accelerator,kernel,dtype,kv_dtype,batch_size,num_heads,tp_size,seq_q,seq_kv,seconds",
-        "x,mla_decode,bfloat16,bfloat16,4,128,1,1,1000,1e-5",
-    )
-
-    assert row.kind == "latent-decode"
-    assert (row.shape["kv_heads"], row.shape["read"], row.shape["packed"]) == (1, 576, 128)
-
-
-def test_tokens_of_experts_are_those_of_the_whole_group(tmp_path):
-    """256 experts over 8 devices with 64 tokens of 8 each: 2 tokens for each of 32 experts here."""
-    row = only(
-        tmp_path,
-        "accelerator,kernel,dtype,distribution,tokens,hidden,inter,topk,experts,moe_tp,moe_ep,seconds",
-        "x,moe_grouped_gemm,bfloat16,balanced,64,7168,2048,8,256,2,8,1e-4",
-    )
-
-    assert (row.shape["routed"], row.shape["active"], row.shape["local"]) == (64, 32, 32)
-    assert row.shape["inner"] == 1024
 
 
 def test_both_layers_of_a_row_are_measurements(tmp_path):

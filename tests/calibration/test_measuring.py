@@ -14,7 +14,7 @@ import pytest
 
 from clustersim.calibration.runs.files import measuring_script
 from clustersim.calibration.runs.kernels import read_kernels
-from clustersim.cli import main
+from commands import ending, rejected
 
 STAND_IN = '''
 """The part of PyTorch that the script uses on a processor; shapes are kept, numbers are not."""
@@ -132,11 +132,11 @@ def test_a_fit_takes_what_the_script_wrote(stand_in, tmp_path, monkeypatch, caps
     measured(tmp_path, stand_in)
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(SystemExit) as end:
-        main(["calibrate", "--accelerator", "a100-80gb", "--from", "measured.csv", "-o", "me.yaml"])
+    options = ("--accelerator", "a100-80gb", "--from", "measured.csv", "-o", "me.yaml")
+    code, out, _ = ending(capsys, "calibrate", *options)
 
-    assert not end.value.code
-    assert "written   me.yaml" in capsys.readouterr().out
+    assert code == 0
+    assert "written   me.yaml" in out
     assert (tmp_path / "me.yaml").read_text().startswith("# Fitted by clustersim calibrate to ")
 
 
@@ -154,14 +154,12 @@ def test_the_script_runs_on_the_real_pytorch(tmp_path):
 def test_measure_writes_the_script_once(tmp_path, monkeypatch, capsys):
     """`--measure` leaves a script that needs PyTorch alone, and keeps one that is there."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as end:
-        main(["calibrate", "--measure"])
-    assert not end.value.code
-    assert capsys.readouterr().out.startswith("written   measure.py\n")
+    code, out, _ = ending(capsys, "calibrate", "--measure")
+    error = rejected(capsys, "calibrate", "--measure")
 
-    with pytest.raises(SystemExit) as second:
-        main(["calibrate", "--measure"])
-
+    assert code == 0
+    assert out.startswith("written   measure.py\n")
+    assert error.startswith("measure.py: already exists")
     tree = ast.parse((tmp_path / "measure.py").read_text())
     names = {
         alias.name.partition(".")[0]
@@ -170,5 +168,3 @@ def test_measure_writes_the_script_once(tmp_path, monkeypatch, capsys):
         for alias in node.names
     }
     assert names - sys.stdlib_module_names == {"torch"}
-    assert second.value.code == 2
-    assert capsys.readouterr().err.startswith("measure.py: already exists")

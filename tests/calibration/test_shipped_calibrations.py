@@ -8,11 +8,12 @@ from typer.main import get_command
 from clustersim.calibration.runs.coefficients import accelerator_coefficients, fact_at
 from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
-from clustersim.catalog.finding import entry_names, find, shipped
+from clustersim.catalog.finding import entry_names, find
 from clustersim.catalog.tree import Tree
-from clustersim.cli import app, main
+from clustersim.cli import app
 from clustersim.validation.case_runs import select_groups
-from clustersim.validation.cases.rows import read_entries
+from commands import ending
+from measured_runs import shipped_cases
 
 
 def record(name):
@@ -22,11 +23,6 @@ def record(name):
 CHECKED = {
     name: found for name in entry_names("accelerator") if (found := record(name)).calibration
 }
-
-
-@pytest.fixture(scope="module")
-def cases():
-    return read_entries(shipped("validation") / "cases.yaml")
 
 
 def options_of(command):
@@ -43,7 +39,7 @@ def test_accelerators_with_many_runs_say_what_they_were_held_to():
 
 
 @pytest.mark.parametrize("name", CHECKED)
-def test_the_stated_command_can_be_run(name, cases):
+def test_the_stated_command_can_be_run(name):
     """It is a calibration of this very chip, to groups that there are."""
     program, verb, options = options_of(CHECKED[name].calibration.command)
 
@@ -51,14 +47,14 @@ def test_the_stated_command_can_be_run(name, cases):
     assert options["accelerator"] == name
     assert options["group"]
     for group in options["group"]:
-        assert select_groups(cases, [group])
+        assert select_groups(shipped_cases(), [group])
 
 
 @pytest.mark.parametrize("name", CHECKED)
-def test_what_is_held_out_are_the_groups_that_were_fitted(name, cases):
+def test_what_is_held_out_are_the_groups_that_were_fitted(name):
     """Each group is graded by a fit that did not see it, and nothing else is."""
     fit = CHECKED[name].calibration
-    chosen = select_groups(cases, options_of(fit.command)[2]["group"])
+    chosen = select_groups(shipped_cases(), options_of(fit.command)[2]["group"])
 
     assert fit.held_out.keys() <= {entry.group for entry in chosen}
     assert fit.rows <= len(chosen)
@@ -79,14 +75,8 @@ def test_values_are_those_of_the_fit_or_say_why_they_are_not(name):
 @pytest.mark.parametrize("name", CHECKED)
 def test_show_tells_of_the_fit(name, capsys):
     """`clustersim show` prints the command, and why its values are not taken."""
-    main_told(["show", name])
-    shown = " ".join(capsys.readouterr().out.split())
+    code, out, _ = ending(capsys, "show", name)
+    shown = " ".join(out.split())
 
+    assert code == 0
     assert " ".join(CHECKED[name].calibration.command.split()) in shown
-
-
-def main_told(arguments):
-    """Run the command line, which ends by leaving."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 0

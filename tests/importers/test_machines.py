@@ -482,7 +482,7 @@ def test_a_large_trace_is_told_by_what_it_is(capsys, tmp_path):
     start = '{"schemaVersion": 1, "traceEvents": ['
     path.write_text(start + " " * MOST_BYTES + "]}", encoding="utf-8")
 
-    error = rejected(capsys, "import", str(path))
+    error = rejected(capsys, "import", path)
 
     assert "is a trace of Kineto (torch.profiler) or Chrome, not the configuration of a m" in error
 
@@ -491,7 +491,7 @@ def test_a_folder_of_a_model_is_imported_by_its_configuration(capsys, tmp_path):
     """A downloaded model is named after its folder; another folder has nothing to import."""
     folder = tmp_path / "Gemma-2-9B"
     folder.mkdir()
-    assert "is a folder without a config.json" in rejected(capsys, "import", str(folder))
+    assert "is a folder without a config.json" in rejected(capsys, "import", folder)
     (folder / "config.json").write_text(text_of("gemma-2-9b.json"), encoding="utf-8")
 
     code, out, _ = importing(capsys, folder)
@@ -689,7 +689,7 @@ def test_no_bytes_make_it_crash(content, format):
 
 def importing(capsys, *arguments):
     """Return exit code, standard output and standard error of an import."""
-    return ending(capsys, "import", *map(str, arguments))
+    return ending(capsys, "import", *arguments)
 
 
 def test_without_a_place_the_file_is_printed_and_the_summary_beside_it(capsys):
@@ -745,12 +745,12 @@ def test_options_win_over_what_is_nearest(capsys):
 )
 def test_a_name_in_no_catalogue_is_told_with_the_nearest(capsys, options):
     """A typing error costs one look."""
-    assert options[0] in rejected(capsys, "import", str(FILES / "nccl-h100.xml"), *options)
+    assert options[0] in rejected(capsys, "import", FILES / "nccl-h100.xml", *options)
 
 
 def test_a_missing_file_is_one_line(capsys, tmp_path):
     """The message names it."""
-    error = rejected(capsys, "import", str(tmp_path / "none.xml"))
+    error = rejected(capsys, "import", tmp_path / "none.xml")
 
     assert error.endswith("none.xml: no such file\n")
 

@@ -36,7 +36,7 @@ from clustersim.scenario.load import load
 from clustersim.simulation.step.advice import changes
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
-from clustersim.validation.answer import validate
+from measured_runs import validated
 
 MODEST = settings(max_examples=20, deadline=None)
 SMALL = "frontier-22b"
@@ -478,7 +478,7 @@ def test_the_figure_shows_the_peak_in_few_colours(changed):
 @pytest.mark.large
 def test_the_runs_of_bloom_fit_and_take_the_memory_that_was_measured():
     """Eleven layouts of BLOOM: none is called out of memory, and the mean error is below 10 %."""
-    cases = validate(groups=["bloom-*"], jobs=1).cases
+    cases = validated("bloom-*").cases
     errors = [abs(o.memory_error) for o in cases if o.memory_error is not None]
 
     assert len(errors) == 11

@@ -10,7 +10,7 @@ from clustersim.memory.states import boundary, steady_parts
 from clustersim.memory.verdict import STATES
 from clustersim.scenario.load import load
 from clustersim.simulation.step.build import build_job
-from clustersim.validation.answer import validate
+from measured_runs import validated
 
 WHOLE = ["model=llama2-7b", "finetune.method=lora", "offload.parameters=false"]
 SHORT = [*WHOLE, "model.longest=512", "batch.micro=1", "batch.global=2"]
@@ -109,7 +109,7 @@ def test_unused_blocks_never_exceed_the_device():
 @pytest.mark.parametrize("cards", [pytest.param("3090", marks=pytest.mark.large), "4090"])
 def test_peaks_of_fine_tuning_are_those_that_were_measured(cards):
     """Nothing is fitted to these rows: the mean error is below 5 %."""
-    cases = validate(groups=[f"fsdpqlora-{cards}"], jobs=1).cases
+    cases = validated(f"fsdpqlora-{cards}").cases
     errors = [abs(case.memory_error) for case in cases if case.memory_error is not None]
 
     assert len(errors) == {"3090": 13, "4090": 3}[cards]

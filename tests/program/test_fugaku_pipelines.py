@@ -10,12 +10,11 @@ from functools import cache
 
 import pytest
 
-from clustersim.catalog.finding import shipped
 from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.case_runs import run_case
-from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.grading import layer_times
+from measured_runs import shipped_cases
 
 JUNE = {1: 3534.9, 2: 1841.6, 4: 982.8, 6: 701.7, 8: 558.8, 16: 353.8, 32: 252.0}
 """Replicas, and seconds of a step of 1,536 sequences."""
@@ -125,6 +124,6 @@ def test_passes_take_the_pace_of_the_software():
 )
 def test_small_models_that_one_rate_of_passes_serves(case):
     """From one node to 2,048, with and without recomputation: to 8 %."""
-    (entry,) = [e for e in read_entries(shipped("validation") / "cases.yaml") if e.id == case]
+    (entry,) = [e for e in shipped_cases() if e.id == case]
 
     assert abs(run_case(entry).grade.error) < 0.08

@@ -2,16 +2,14 @@
 
 import pytest
 
-from clustersim.catalog.finding import shipped
 from clustersim.validation.cases.case import FAMILIES
 from clustersim.validation.cases.case import case_of as normalised
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.nodes import node_shape
-from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.cases.scenario import model_of
 from clustersim.validation.cases.settings import case_settings
 from clustersim.validation.cases.texts import attention_of, finetune_of, offload_of
-from measured_runs import row_of
+from measured_runs import row_of, shipped_cases
 
 
 @pytest.mark.parametrize(("layers", "chunks"), [(96, 2), (112, 7), (126, 2)])
@@ -28,30 +26,16 @@ def test_chunks_that_are_not_stated_are_the_fewest_that_layers_fill(layers, chun
 
 def test_a_mixture_of_experts_is_a_llama_with_experts():
     """Widths, counts and what every token sees are those of the case; dense layers come first."""
-    case = row_of(
-        model={
-            "family": "moe",
-            "layers": 61,
-            "hidden": 7168,
-            "heads": 128,
-            "experts": 256,
-            "topk": 8,
-            "moe_ffn": 2048,
-            "shared_experts": 1,
-            "first_dense_layers": 3,
-            "attention": "mla (q_lora 1536, kv_lora 512, nope 128, rope 64, v 128)",
-        }
-    )
-    model = model_of(normalised(case))
+    given = {
+        "family": "moe", "layers": 61, "hidden": 7168, "heads": 128, "experts": 256, "topk": 8,
+        "moe_ffn": 2048, "shared_experts": 1, "first_dense_layers": 3,
+        "attention": "mla (q_lora 1536, kv_lora 512, nope 128, rope 64, v 128)",
+    }  # fmt: skip
+    model = model_of(normalised(row_of(model=given)))
+    experts = {"count": 256, "top_k": 8, "ffn": 2048, "shared": 1, "first_dense": 3}
 
     assert (model["family"], model["ffn"]) == ("llama", 2048)
-    assert model["experts"] == {
-        "count": 256,
-        "top_k": 8,
-        "ffn": 2048,
-        "shared": 1,
-        "first_dense": 3,
-    }
+    assert model["experts"] == experts
     assert model["latent"]["keys_values"] == 512
     assert not {"kv_heads", "head_size"} & set(model)
 
@@ -208,7 +192,7 @@ def test_offloaded_parameters_take_the_optimiser_along():
 
 def test_no_shipped_case_uses_words_that_the_readers_do_not_know():
     """Families, attention, fine-tuning and offload of every shipped case are understood."""
-    rows = [entry.row for entry in read_entries(shipped("validation") / "cases.yaml")]
+    rows = [entry.row for entry in shipped_cases()]
     unknown = [
         reason.kind
         for row in rows
@@ -222,13 +206,8 @@ def test_no_shipped_case_uses_words_that_the_readers_do_not_know():
 
 def test_a_tray_of_a_rack_is_part_of_its_nvlink_domain():
     """Cases count the trays of four of an NVL72 as nodes; the file's node is the whole rack."""
-    case = row_of(
-        system={
-            "accelerator": "GB200-192GB",
-            "gpus_per_node": 4,
-            "interconnect": "NVLink domain of 72 GPUs (NVL72)",
-        }
-    )
-    choice = machine_of(case)
+    system = {"accelerator": "GB200-192GB", "gpus_per_node": 4}
+    system["interconnect"] = "NVLink domain of 72 GPUs (NVL72)"
+    choice = machine_of(row_of(system=system))
 
     assert choice.take == 64 < node_shape(choice.cluster).devices

@@ -6,6 +6,7 @@ from clustersim.validation.answer import validation_of
 from clustersim.validation.case_runs import run_cases
 from clustersim.validation.cases.rows import parse_entries
 
+DC, AC = {"power_side": "DC"}, {"power_side": "AC"}
 H100 = {"accelerator": "H100-SXM5-80GB", "cooling": "immersion"}
 
 
@@ -30,35 +31,19 @@ def outcomes(*rows):
 
 def test_metered_energies_are_met_to_ten_percent():
     """Adapters on one node, a network that is not replayed, and HPL of two machines."""
-    lora = {"model": {"name": "llama2_70b_lora"}}
+    lora, mi250x = {"name": "llama2_70b_lora"}, {"name": "frontier", "accelerator": "MI250X"}
+    fugaku = {"name": "fugaku", "accelerator": "A64FX"}
+    direct, mains = {"energy_kj": 11769.96}, {"energy_kj": 12127.9}
+    resnet = {"energy_kj": 5671.89, "minutes": 13.425}
+    hpl = {"power_mw": 21.1, "hpl_pflops": 1102}
+    node = {"max_w": 8480, "llama2_13b_median_w": 7920}
     found = outcomes(
-        row("dc", system={"power_side": "DC"}, measured={"energy_kj": 11769.96, "minutes": 29.101})
-        | lora,
-        row("ac", system={"power_side": "AC"}, measured={"energy_kj": 12127.9, "minutes": 29.101})
-        | lora,
-        row(
-            "resnet",
-            system={"power_side": "AC"},
-            model={"name": "resnet"},
-            measured={"energy_kj": 5671.89, "minutes": 13.425},
-        ),
-        row(
-            "frontier",
-            system={"name": "frontier", "accelerator": "MI250X"},
-            nodes=9408,
-            measured={"power_mw": 21.1, "hpl_pflops": 1102},
-        ),
-        row(
-            "fugaku",
-            system={"name": "fugaku", "accelerator": "A64FX"},
-            nodes=158976,
-            measured={"power_mw": 29.9},
-        ),
-        row(
-            "node",
-            system={"cooling": None},
-            measured={"max_w": 8480, "llama2_13b_median_w": 7920},
-        ),
+        row("dc", system=DC, model=lora, measured={**direct, "minutes": 29.101}),
+        row("ac", system=AC, model=lora, measured={**mains, "minutes": 29.101}),
+        row("resnet", system=AC, model={"name": "resnet"}, measured=resnet),
+        row("frontier", system=mi250x, nodes=9408, measured=hpl),
+        row("fugaku", system=fugaku, nodes=158976, measured={"power_mw": 29.9}),
+        row("node", system={"cooling": None}, measured=node),
     )
     errors = {each.id: each.grade.error for each in found}
 
@@ -72,9 +57,9 @@ def test_the_meter_decides_what_is_counted():
     dc, ac, air = (
         each.grade.predicted
         for each in outcomes(
-            row("dc", system={"power_side": "DC"}, **run),
-            row("ac", system={"power_side": "AC"}, **run),
-            row("air", system={"power_side": "AC", "cooling": None}, **run),
+            row("dc", system=DC, **run),
+            row("ac", system=AC, **run),
+            row("air", system={**AC, "cooling": None}, **run),
         )
     )
 

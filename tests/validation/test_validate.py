@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from clustersim.answers import to_json
-from clustersim.catalog.finding import shipped
 from clustersim.cli.validate import validate as command
 from clustersim.errors import ScenarioError
 from clustersim.scenario.entries import entry
@@ -33,20 +32,21 @@ from clustersim.validation.grading import (
     layer_times,
     measured_memory,
 )
-from measured_runs import SMALL, row_of
-
-SHIPPED = shipped("validation") / "cases.yaml"
-
-TOLERANCES = {"korthikanti22-layer": 0.02}
-"""Largest mean absolute error of a group; `missed_targets.yaml` has the targets of others."""
+from measured_runs import SMALL, row_of, shipped_cases
 
 A100 = 312e12
 
 
 @pytest.fixture(scope="module")
-def small():
-    """Return the outcomes of the small file by id, as plain values."""
-    return {case["id"]: case for case in answer_for(read_entries(SMALL))["cases"]}
+def whole():
+    """Return the answer for the small file as plain values."""
+    return answer_for(read_entries(SMALL))
+
+
+@pytest.fixture(scope="module")
+def small(whole):
+    """Return the outcomes of the small file by id."""
+    return {case["id"]: case for case in whole["cases"]}
 
 
 def answer_for(entries, groups=(), executor=None):
@@ -62,6 +62,11 @@ def case_of(**fields):
 def good():
     """Return the one row of the small file that states everything."""
     return next(entry.row for entry in read_entries(SMALL) if entry.id == "good")
+
+
+def good_with(**fields):
+    """Return that row as plain values, with other fields."""
+    return {**good().model_dump(by_alias=True), **fields}
 
 
 def scenario_like(row):
@@ -214,16 +219,7 @@ def test_no_row_ends_the_run(row):
 
 def test_an_absurd_layout_is_refused_before_it_costs_anything():
     """A degree that no machine has does not reach the search for its divisors."""
-    row = row_of(
-        system={"accelerator": "A100-80GB-SXM", "gpus": 8, "gpus_per_node": 8},
-        model={"family": "gpt", "layers": 4, "hidden": 1024, "heads": 16, "ffn": 4096, "seq": 1024},
-        parallel={"tp": 10**9, "pp": 1, "dp": 1},
-        batch={"global": 8, "micro": 1},
-        recompute="full",
-        precision="fp16",
-        measured={"step_time_s": 1},
-    )
-    (outcome,) = run_cases(parse_entries([row.model_dump(by_alias=True)]))
+    (outcome,) = run_cases(parse_entries([good_with(parallel={"tp": 10**9, "pp": 1, "dp": 1})]))
 
     assert outcome.reasons[0].kind == "invalid layout"
     assert "1000000000" in outcome.reasons[0].detail
@@ -234,21 +230,10 @@ def test_an_absurd_layout_is_refused_before_it_costs_anything():
 
 def test_the_json_of_a_case_has_its_stable_keys(small):
     """Scripts rely on these names."""
-    assert list(small["good"])[:10] == [
-        "id",
-        "group",
-        "gradable",
-        "why",
-        "reasons",
-        "metric",
-        "convention",
-        "measured",
-        "predicted",
-        "error",
-    ]
-    assert {"memory_measured", "memory_predicted", "fits", "confidence", "gates"} <= set(
-        small["good"]
-    )
+    first = "id group gradable why reasons metric convention measured predicted error"
+    others = {"memory_measured", "memory_predicted", "fits", "confidence", "gates"}
+    assert list(small["good"])[:10] == first.split()
+    assert others <= set(small["good"])
     assert all(list(case) == list(small["good"]) for case in small.values())
 
 
@@ -280,7 +265,7 @@ def test_tflops_with_recomputation_are_those_of_equation_three():
 def test_a_run_takes_the_time_of_its_samples():
     """1,024 samples at 8 a step are 128 steps."""
     measured = {"run_time_s": 60.0, "run_samples": 1024.0}
-    case = case_of(**{**good().model_dump(by_alias=True), "measured": measured})
+    case = case_of(**good_with(measured=measured))
     result = simulate(scenario_of(case))
     graded = grade(Measure("run_time_s", 60.0), result, case)
 
@@ -346,7 +331,7 @@ def test_assumed_settings_are_run_but_do_not_gate(small):
 
 def test_assumed_flash_attention_is_the_only_kernel_a_case_may_ask_for():
     """`assumed.attention: flash v1` sets the framework's attention, and nothing else does."""
-    row = row_of(**{**good().model_dump(by_alias=True), "assumed": {"attention": "flash v1"}})
+    row = row_of(**good_with(assumed={"attention": "flash v1"}))
     flash, plain = scenario_like(row).scenario, scenario_like(good()).scenario
 
     assert flash.framework.kernels.attention == "flash"
@@ -364,9 +349,9 @@ def test_a_job_smaller_than_a_node_is_a_smaller_node():
 # --- many cases -----------------------------------------------------------------------------------
 
 
-def test_groups_are_summed_up():
+def test_groups_are_summed_up(whole):
     """Counts and errors of a group are those of its cases; one without any has no error."""
-    answer = answer_for(read_entries(SMALL))
+    answer = whole
     group = [c for c in answer["cases"] if c["group"] == "small" and c["gradable"]]
     errors = sorted(abs(case["error"]) for case in group)
     sums = answer["groups"]["small"]
@@ -386,11 +371,8 @@ def test_memory_is_summed_up_apart():
     uneven, memory = answer["cases"]
     sums = answer["groups"]["widths"]
 
-    assert (memory["metric"], memory["measured"], memory["gradable"]) == (
-        "memory_gb_per_gpu",
-        4,
-        True,
-    )
+    assert memory["gradable"]
+    assert (memory["metric"], memory["measured"]) == ("memory_gb_per_gpu", 4)
     assert memory["error"] == pytest.approx(memory["memory_error"])
     assert (memory["time_error"], memory["slower"]) == (None, None)
     assert (sums["gradable"], sums["memory_count"]) == (2, 1)
@@ -400,8 +382,7 @@ def test_memory_is_summed_up_apart():
 
 def test_a_run_that_took_place_and_is_said_not_to_fit_is_counted():
     """A hundred times the microbatch does not fit, and that is a wrong verdict on a run."""
-    case = good().model_dump(by_alias=True)
-    large = {**case, "batch": {"global": 800, "micro": 800}, "recompute": "none"}
+    large = good_with(batch={"global": 800, "micro": 800}, recompute="none")
     sums = answer_for(parse_entries([large]))["all"]
 
     assert (sums["gradable"], sums["called_out_of_memory"]) == (1, 1)
@@ -412,18 +393,14 @@ def test_one_layer_is_graded_by_its_whole_time(small):
     loaded = scenario_like(good())
     case = small["one-layer"]
 
-    assert (case["metric"], case["measured"], case["memory_predicted"]) == (
-        "layer_total_ms",
-        19.6,
-        None,
-    )
+    assert (case["metric"], case["measured"]) == ("layer_total_ms", 19.6)
+    assert case["memory_predicted"] is None
     assert case["predicted"] == pytest.approx(1e3 * sum(layer_times(loaded)))
 
 
 def test_the_least_recomputation_that_fits_is_taken_where_none_is_told(small):
     """Where nothing has to be run again nothing is; a microbatch that is too large needs more."""
-    case = good().model_dump(by_alias=True)
-    silent = {**case, "recompute": None, "measured": {"step_time_s": 1}}
+    silent = good_with(recompute=None, measured={"step_time_s": 1})
     tight = {**silent, "id": "tight", "batch": {"global": 288, "micro": 288}}
     stated = [{**tight, "id": mode, "recompute": mode} for mode in ("none", "selective", "full")]
     roomy, chosen, none, selective, full = run_cases(parse_entries([silent, tight, *stated]))
@@ -436,9 +413,9 @@ def test_the_least_recomputation_that_fits_is_taken_where_none_is_told(small):
     assert not chosen.scored
 
 
-def test_reasons_are_counted_by_kind():
+def test_reasons_are_counted_by_kind(whole):
     """How many cases have a reason, and for how many it is the only one."""
-    reasons = answer_for(read_entries(SMALL))["reasons"]
+    reasons = whole["reasons"]
     counts = {reason["reason"]: (reason["cases"], reason["alone"]) for reason in reasons}
 
     assert counts["malformed"] == (2, 2)
@@ -461,16 +438,16 @@ def test_an_unknown_group_is_one_line_with_the_nearest():
     assert str(caught.value) == "--group: no case is of group 'smal' (did you mean 'small'?)"
 
 
-def test_processes_give_the_same_answer():
+def test_processes_give_the_same_answer(whole):
     """Where a case runs does not change what is predicted."""
-    cases = read_entries(SMALL)
     with ProcessPoolExecutor(2) as executor:
-        parallel = answer_for(cases, executor=executor)
-    serial = answer_for(cases)
-    for case in [*parallel["cases"], *serial["cases"]]:
-        del case["wall_s"]
+        parallel = answer_for(read_entries(SMALL), executor=executor)
+    timeless = [
+        answer | {"cases": [case | {"wall_s": None} for case in answer["cases"]]}
+        for answer in (parallel, whole)
+    ]
 
-    assert parallel == serial
+    assert timeless[0] == timeless[1]
 
 
 def test_runs_that_state_no_compilation_are_eager():
@@ -551,14 +528,13 @@ def test_a_missing_file_of_cases_is_named():
 
 def test_every_shipped_case_can_be_read():
     """The shipped file has no malformed row and no id twice."""
-    assert [entry.problem for entry in read_entries(SHIPPED) if entry.problem] == []
+    assert [entry.problem for entry in shipped_cases() if entry.problem] == []
 
 
-@pytest.mark.parametrize("group", TOLERANCES)
-def test_published_cases_are_met(group):
-    """The mean error of a group stays within today's tolerance; recalled numbers do not count."""
-    cases = [e for e in read_entries(SHIPPED) if e.row and e.row.source.confidence != "low"]
-    sums = validation_of(run_cases(select_groups(cases, [group]))).all
+def test_published_layers_are_met():
+    """The mean error of single layers stays within 2 %; recalled numbers do not count."""
+    cases = [e for e in shipped_cases() if e.row and e.row.source.confidence != "low"]
+    sums = validation_of(run_cases(select_groups(cases, ["korthikanti22-layer"]))).all
 
     assert sums.gradable >= 3
-    assert sums.mean_abs_error <= TOLERANCES[group]
+    assert sums.mean_abs_error <= 0.02

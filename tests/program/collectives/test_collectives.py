@@ -143,14 +143,6 @@ ONE_NODE = [
 ]
 
 
-@pytest.mark.parametrize(("algorithm", "operation", "seconds"), ONE_NODE)
-def test_algorithms_in_a_node_by_hand(algorithm, operation, seconds):
-    """8 devices on a crossbar, a hop of a = 10 us, 800 MB at 100 GB/s in 8 ms; sums in comments."""
-    cost = fixed(ideal(1), algorithm, operation, range(8)).cost(operation, 800e6)
-
-    assert cost.seconds == pytest.approx(seconds)
-
-
 FOUR_NODES = [
     # 2 x 28 hops in nodes, 2 x 3 between; a NIC carries an eighth of 2 x 31 / 32 x 800 MB
     ("ring", "all-reduce", 56 * 10e-6 + 6 * 20e-6 + 19.375e-3),
@@ -169,10 +161,16 @@ FOUR_NODES = [
 ]
 
 
-@pytest.mark.parametrize(("algorithm", "operation", "seconds"), FOUR_NODES)
-def test_algorithms_over_four_nodes_by_hand(algorithm, operation, seconds):
-    """32 devices, 8 NICs of 10 GB/s a node, hops of 10 us and 20 us, 800 MB; sums in comments."""
-    cost = fixed(ideal(4), algorithm, operation, range(32)).cost(operation, 800e6)
+@pytest.mark.parametrize(
+    ("nodes", "algorithm", "operation", "seconds"),
+    [*((1, *row) for row in ONE_NODE), *((4, *row) for row in FOUR_NODES)],
+)
+def test_algorithms_by_hand(nodes, algorithm, operation, seconds):
+    """8 devices a node on a crossbar, hops of 10 us and 20 us, 800 MB; sums in comments.
+
+    A device's link carries 100 GB/s, the buffer in 8 ms, each of 8 NICs of a node 10 GB/s.
+    """
+    cost = fixed(ideal(nodes), algorithm, operation, range(8 * nodes)).cost(operation, 800e6)
 
     assert cost.seconds == pytest.approx(seconds)
 
@@ -327,12 +325,29 @@ INSIDE = ("crossbar", "bus")
 # --- double binary trees --------------------------------------------------------------------------
 
 
+def depth_in(parents, member):
+    """Return how many links lie between a member of a tree and its root."""
+    depth = 0
+    while parents[member] is not None:
+        member, depth = parents[member], depth + 1
+        assert depth <= len(parents)
+    return depth
+
+
 @given(st.integers(1, 600))
 @settings(max_examples=60, deadline=None)
 def test_whoever_is_inner_in_one_tree_is_a_leaf_in_the_other(count):
-    """Each member has no child in one of both trees, or is a root, which has one child."""
+    """Each member has no child in one of both trees, or is a root, which has one child.
+
+    One root each, all others below it, at most ceil(log2 n) + 1 links deep.
+    """
     trees = double_tree(count)
     children = [Counter(parent for parent in parents if parent is not None) for parents in trees]
+    for parents in trees:
+        assert sum(parent is None for parent in parents) == 1
+        assert max(depth_in(parents, member) for member in range(count)) <= (
+            (count - 1).bit_length() + 1
+        )
 
     for member in range(count):
         assert max(below[member] for below in children) <= 2
@@ -340,23 +355,6 @@ def test_whoever_is_inner_in_one_tree_is_a_leaf_in_the_other(count):
             below[member] == 0 or (parents[member] is None and below[member] == 1)
             for below, parents in zip(children, trees, strict=True)
         )
-
-
-@given(st.integers(1, 600))
-@settings(max_examples=60, deadline=None)
-def test_both_trees_hold_everybody_under_one_root_and_are_shallow(count):
-    """One root each, all others below it, at most ceil(log2 n) + 1 links deep."""
-    for parents in double_tree(count):
-        depths = []
-        for member in range(count):
-            at, depth = member, 0
-            while parents[at] is not None:
-                at, depth = parents[at], depth + 1
-                assert depth <= count
-            depths.append(depth)
-
-        assert sum(parent is None for parent in parents) == 1
-        assert max(depths) <= (count - 1).bit_length() + 1
 
 
 @MODEST

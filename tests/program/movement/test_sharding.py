@@ -12,9 +12,9 @@ from clustersim.program.movement.sharding import layer_fetch, layer_push, local_
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import BACKWARD, FORWARD
-from clustersim.validation.answer import validate
 from clustersim.workload.kernels import Collective
 from clustersim.workload.parameters import layer_parameters, model_parameters
+from measured_runs import validated
 
 MODEST = settings(max_examples=20, deadline=None)
 
@@ -201,7 +201,7 @@ def test_layers_by_work_are_all_there_and_no_stage_is_empty(work, logits, parts)
 )
 def test_half_of_the_rows_of_a_group_are_near(group, tolerance):
     """Half of the rows are predicted within the tolerance, and all of them fit their devices."""
-    errors = validate(groups=[group], jobs=1).groups[group]
+    errors = validated(group).groups[group]
 
     assert errors.gradable == errors.count
     assert errors.median_abs_error < tolerance

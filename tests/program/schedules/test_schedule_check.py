@@ -37,31 +37,36 @@ def refusal(lines, microbatches=2, chunks=1):
     return str(caught.value)
 
 
-def test_a_step_that_runs_twice_is_drawn():
-    """The second time of a step is in brackets, and the sentence names step and stage."""
-    assert refusal(["F0 F1 B0 B1", "F0 B0 F1 F0 B1"]) == (
-        "stage 1 runs F0 twice\n"
-        "stage 0   F0 F1 B0 B1\n"
-        "stage 1   F0 B0 F1 [F0] B1"
-    )  # fmt: skip
-
-
-def test_a_backward_before_its_forward_is_drawn():
-    """The backward that comes too early is in brackets."""
-    assert refusal(["F0 F1 B1 B0", "F0 B1 F1 B0"]) == (
-        "stage 1 runs B1 before F1\n"
-        "stage 0   F0 F1 B1 B0\n"
-        "stage 1   F0 [B1] F1 B0"
-    )  # fmt: skip
-
-
-def test_a_step_that_never_runs_is_named():
-    """What is missing cannot be marked, so it is named above the whole drawing."""
-    assert refusal(["F0 F1 B0", "F0 B0 F1 B1"]) == (
-        "stage 0 never runs B1\n"
-        "stage 0   F0 F1 B0\n"
-        "stage 1   F0 B0 F1 B1"
-    )  # fmt: skip
+@pytest.mark.parametrize(
+    ("lines", "sentence", "drawn"),
+    [
+        (
+            ["F0 F1 B0 B1", "F0 B0 F1 F0 B1"],
+            "stage 1 runs F0 twice",
+            ["F0 F1 B0 B1", "F0 B0 F1 [F0] B1"],
+        ),
+        (
+            ["F0 F1 B1 B0", "F0 B1 F1 B0"],
+            "stage 1 runs B1 before F1",
+            ["F0 F1 B1 B0", "F0 [B1] F1 B0"],
+        ),
+        # What is missing cannot be marked.
+        (["F0 F1 B0", "F0 B0 F1 B1"], "stage 0 never runs B1", ["F0 F1 B0", "F0 B0 F1 B1"]),
+        # Stage 0 wants B0 before it sends F1, stage 1 wants F1 before it sends B0.
+        (
+            ["F0 B0 F1 B1", "F0 F1 B0 B1"],
+            "stages wait for each other: stage 0 waits for the input of B0;"
+            " stage 1 waits for the input of F1",
+            ["F0 [B0] F1 B1", "F0 [F1] B0 B1"],
+        ),
+    ],
+    ids=["twice", "too early", "never", "circle"],
+)
+def test_a_wrong_schedule_is_drawn(lines, sentence, drawn):
+    """The step at fault is in brackets, and the sentence names step and stage."""
+    assert refusal(lines).splitlines() == [
+        sentence, *(f"stage {stage}   {line}" for stage, line in enumerate(drawn)),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("alien", "shown"), [("F2", "F2"), ("F0.1", "F0.1"), ("B7.3", "B7.3")])
@@ -71,16 +76,6 @@ def test_a_step_of_another_batch_is_drawn(alien, shown):
 
     assert message.startswith(f"stage 0 runs {shown}, which is not in the batch\n")
     assert f"F0 [{shown}] F1 B0 B1" in message
-
-
-def test_a_circle_is_drawn_with_every_stage_that_waits():
-    """Stage 0 wants B0 before it sends F1, stage 1 wants F1 before it sends B0: both marked."""
-    assert refusal(["F0 B0 F1 B1", "F0 F1 B0 B1"]) == (
-        "stages wait for each other: stage 0 waits for the input of B0;"
-        " stage 1 waits for the input of F1\n"
-        "stage 0   F0 [B0] F1 B1\n"
-        "stage 1   F0 [F1] B0 B1"
-    )
 
 
 def test_a_circle_through_chunks_is_found():
