@@ -54,6 +54,14 @@ def test_no_flows_take_no_time():
     assert finish_times(FlowCase(id="x", links=[], flows=[])) == FinishTimes({}, 0.0)
 
 
+@pytest.fixture
+def file(tmp_path):
+    """A file of the good cases."""
+    path = tmp_path / "cases.json"
+    path.write_text(json.dumps(GOOD))
+    return path
+
+
 def changed(path, value):
     """Return the good file with one value replaced, or removed where it is Ellipsis."""
     content = copy.deepcopy(GOOD)
@@ -101,9 +109,8 @@ CASE, LINK, FLOW = ("cases", 0), ("cases", 0, "links", 0), ("cases", 0, "flows",
         ((*LINK, "latency"), ..., "link 'a>b': missing key 'latency' (a finite number [s])"),
     ],
 )
-def test_a_wrong_value_is_named_with_what_is_allowed(tmp_path, path, value, problem):
+def test_a_wrong_value_is_named_with_what_is_allowed(file, path, value, problem):
     """The error is one line: file, case, key, value, what is allowed."""
-    file = tmp_path / "cases.json"
     file.write_text(json.dumps(changed(path, value)))
 
     with pytest.raises(ScenarioError) as caught:
@@ -114,20 +121,18 @@ def test_a_wrong_value_is_named_with_what_is_allowed(tmp_path, path, value, prob
     assert "\n" not in message
 
 
-def test_a_case_id_given_twice_is_named(tmp_path):
+def test_a_case_id_given_twice_is_named(file):
     """Two cases of one id would hide one answer behind the other."""
-    file = tmp_path / "cases.json"
     file.write_text(json.dumps({"cases": GOOD["cases"] * 2}))
 
     with pytest.raises(ScenarioError, match=r"cases\[1\]\.id: 'two' appears twice"):
         read_flow_cases(file)
 
 
-def test_all_problems_of_a_file_are_printed_together(tmp_path):
+def test_all_problems_of_a_file_are_printed_together(file):
     """Two wrong values make two lines, each with the file."""
     content = changed((*FLOW, "bytes"), -1)
     content["cases"][0]["links"][0]["bandwidth"] = 0
-    file = tmp_path / "cases.json"
     file.write_text(json.dumps(content))
 
     with pytest.raises(ScenarioError) as caught:
@@ -145,9 +150,8 @@ def test_all_problems_of_a_file_are_printed_together(tmp_path):
         ('{"cases": {}}', "has no list 'cases'"),
     ],
 )
-def test_a_file_of_another_kind_is_rejected(tmp_path, text, problem):
+def test_a_file_of_another_kind_is_rejected(file, text, problem):
     """Not JSON, or not a file of cases: one line."""
-    file = tmp_path / "cases.json"
     file.write_text(text)
 
     with pytest.raises(ScenarioError, match=problem) as caught:
@@ -161,20 +165,16 @@ def test_a_missing_file_is_named(tmp_path):
         read_flow_cases(tmp_path / "nowhere.json")
 
 
-def test_json_is_one_object_by_case(tmp_path, capsys):
+def test_json_is_one_object_by_case(file, capsys):
     """`--json` prints finish and makespan of every case, and nothing else."""
-    file = tmp_path / "cases.json"
-    file.write_text(json.dumps(GOOD))
     flows(file, json_output=True)
 
     answer = {"two": {"finish": {"f0": 5.0, "f1": 5.0}, "makespan": 5.0}}
     assert json.loads(capsys.readouterr().out) == answer
 
 
-def test_the_table_shows_each_flow(tmp_path, capsys):
+def test_the_table_shows_each_flow(file, capsys):
     """Without `--json` each case is a table with its makespan below."""
-    file = tmp_path / "cases.json"
-    file.write_text(json.dumps(GOOD))
     flows(file, json_output=False)
 
     shown = capsys.readouterr().out

@@ -21,6 +21,9 @@ def built(*changed):
     return build_job(load("qlora-70b-2x3090", [*changed]))
 
 
+LONG = [*WHOLE, "batch.sequence=2048", "batch.micro=4", "batch.global=8"]
+
+
 def reserved(*changed):
     return replayed(built(*changed), 0)
 
@@ -52,19 +55,17 @@ def test_a_larger_batch_reserves_what_its_loss_holds_at_least():
 
 def test_every_sequence_has_a_mask_of_all_positions():
     """For each 2 bytes more for every pair of positions of the model, but what free blocks hold."""
-    few = [*WHOLE, "batch.sequence=2048", "batch.micro=4", "batch.global=8"]
-    without = reserved(*few, "framework.memory.replay.mask=false", "model.longest=8192")
-    with_mask = reserved(*few, "model.longest=8192")
+    without = reserved(*LONG, "framework.memory.replay.mask=false", "model.longest=8192")
+    with_mask = reserved(*LONG, "model.longest=8192")
 
     assert with_mask - without == pytest.approx(4 * 2 * 8192**2, rel=0.05)
 
 
 def test_activations_on_the_host_leave_their_blocks():
     """The inputs of all layers but two are on the host, and the gaps between them are gone."""
-    few = [*WHOLE, "batch.sequence=2048", "batch.micro=4", "batch.global=8"]
-    job = built(*few)
+    job = built(*LONG)
     inputs = boundary(job.shard)
-    saved = reserved(*few) - reserved(*few, "offload.activations=true")
+    saved = reserved(*LONG) - reserved(*LONG, "offload.activations=true")
 
     assert 1 < saved / ((job.model.layers - 2) * inputs) < 1.5
 

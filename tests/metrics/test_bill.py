@@ -31,12 +31,16 @@ def test_a_run_that_waits_draws_less():
 
 
 def test_rented_devices_cost_their_hours_and_purchased_ones_their_energy_too():
-    """A rate is per device and hour; a purchase adds the electricity of its site."""
+    """A rate is per device and hour; a purchase adds the electricity of its site.
+
+    Half a trillion tokens cost half of what a trillion costs.
+    """
     rented = bill([(1.0, STEP)], {"useful": DAY}, 5e11, price=Price(2.0, "stated", ""))
     site = Site("here", 1.1, None, 0.1)
     owned = bill([(1.0, STEP)], {"useful": DAY}, 5e11, site, Price(2.0, "purchase", ""))
 
     assert rented.cost == pytest.approx(2.0 * 24 * STEP.machine.devices)
+    assert rented.per_trillion_tokens["cost"] == pytest.approx(2 * rented.cost)
     assert owned.cost == pytest.approx(rented.cost + 0.1 * owned.energy_kwh)
 
 
@@ -48,13 +52,6 @@ def test_what_is_not_known_is_none_with_the_reason():
     assert found.cost is None
     assert "costs.site" in found.unavailable["co2e_kg"]
     assert "costs.usd_per_device_hour" in found.unavailable["cost"]
-
-
-def test_costs_of_a_trillion_tokens_are_in_proportion():
-    """Half a trillion tokens cost half of what a trillion costs."""
-    found = bill([(1.0, STEP)], {"useful": DAY}, 5e11, price=Price(2.0, "stated", ""))
-
-    assert found.per_trillion_tokens["cost"] == pytest.approx(2 * found.cost)
 
 
 @pytest.mark.parametrize("name", entry_names("prices"))
