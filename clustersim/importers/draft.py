@@ -57,9 +57,9 @@ class Draft:
         return str(self.data["kind"])
 
     @property
-    def assumed(self) -> list[str]:
+    def assumed(self) -> tuple[str, ...]:
         """Every value that the imported file does not state, with its reason."""
-        return [*self.taken, *_assumptions(self.data, "")]
+        return (*self.taken, *_assumptions(self.data, ""))
 
 
 def stated(value: Any, note: str | None = None) -> dict[str, Any]:
@@ -118,8 +118,8 @@ def _short(value: Any) -> str:
     return f" {value:,}" if isinstance(value, int) and value >= 10_000 else f" {value}"
 
 
-def complete(draft: Draft, file: str, folder: Path | None) -> NodeRecord | ClusterRecord:
-    """Return the checked record of a draft, with its names resolved as in a scenario.
+def check(draft: Draft, file: str, folder: Path | None) -> None:
+    """Check a draft, with its names resolved as in a scenario.
 
     Raises
     ------
@@ -131,9 +131,8 @@ def complete(draft: Draft, file: str, folder: Path | None) -> NodeRecord | Clust
     for path in (inside, (*inside, "accelerator"), (*inside, "library")):
         if path:
             look_up(tree, path, path[-1], folder, _find)
-    record: type[NodeRecord | ClusterRecord]
     record = NodeRecord if draft.kind == "node" else ClusterRecord
-    return checked(record, Tree(tree.data, {(): Place(file)}), CatalogError)
+    checked(record, Tree(tree.data, {(): Place(file)}), CatalogError)
 
 
 def _find(kind: str, name: str, folder: Path | None, where: str) -> Document:

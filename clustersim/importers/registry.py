@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from clustersim.answers import answer_from
 from clustersim.catalog.files import shown
 from clustersim.catalog.tree import nearest
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.importers.draft import Choices, Draft, complete
+from clustersim.importers.draft import Choices, Draft, check
 from clustersim.importers.machines import (
     astra_sim,
     ibnetdiscover,
@@ -115,7 +116,7 @@ def import_source(source: Source, choices: Choices, format: str | None = None) -
         choices = replace(choices, name="" if unnamed else plain_name(stem))
     draft = FORMATS[name][0](source, choices)
     if name != MODEL:
-        complete(draft, source.file, choices.folder)
+        check(draft, source.file, choices.folder)
     remarks = (f"Imported from {Path(source.file).name} ({name}).", *draft.taken, *draft.notes)
     return Imported(draft, name, to_yaml(draft.data, remarks))
 
@@ -191,13 +192,6 @@ class ImportAnswer:
 
 def import_answer(imported: Imported, out: Path | None) -> ImportAnswer:
     """Return the answer of an import that was written to `out`, if it was."""
-    draft = imported.draft
-    return ImportAnswer(
-        file=None if out is None else str(out),
-        kind=draft.kind,
-        name=draft.data["name"],
-        format=imported.format,
-        assumed=tuple(draft.assumed),
-        notes=tuple(draft.notes),
-        record=draft.data,
-    )
+    draft, file = imported.draft, None if out is None else str(out)
+    own = {"file": file, "name": draft.data["name"], "format": imported.format}
+    return answer_from(ImportAnswer, draft, record=draft.data, **own)

@@ -372,21 +372,18 @@ class Scenario(ScenarioBase):
         return self.cluster.nodes * self.cluster.node.devices
 
 
-class ClusterName(BaseModel):
-    """A cluster by name; any other key of a cluster file may be given and wins over it."""
-
-    model_config = ConfigDict(extra="allow")
-
-    name: str
-    nodes: Nodes
-
-
 class Name(BaseModel):
     """A model or framework by name; any other key of its file may be given and wins over it."""
 
     model_config = ConfigDict(extra="allow")
 
     name: str
+
+
+class ClusterName(Name):
+    """A cluster by name; any other key of a cluster file may be given and wins over it."""
+
+    nodes: Nodes
 
 
 class ScenarioFile(ScenarioBase):

@@ -8,7 +8,29 @@ from clustersim.answers import answer_from
 from clustersim.memory.verdict import can_fit
 from clustersim.validation.cases.reasons import Reason, join_reasons
 from clustersim.validation.grading import Grade
-from clustersim.validation.inference.token_times import TokenTime
+
+
+@dataclass(frozen=True)
+class TokenTime:
+    """The predicted time of a token of a case, or of its first one.
+
+    Attributes
+    ----------
+    parts : by cause, which add up to it [s]
+    sequences : that a step decodes, mean
+    layers : of the model
+    reduces : all-reduces of a step
+    """
+
+    parts: Mapping[str, float] = field(default_factory=dict)
+    sequences: float = 0.0
+    layers: int = 0
+    reduces: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """The whole time [s]."""
+        return sum(self.parts.values())
 
 
 @dataclass(frozen=True)

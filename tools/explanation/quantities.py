@@ -22,8 +22,7 @@ from clustersim.reports.measures import part_name
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.result import Result
-from clustersim.validation.inference.token_times import TokenTime
-from clustersim.validation.outcome import Outcome
+from clustersim.validation.outcome import Outcome, TokenTime
 from clustersim.workload.kernels import Collective, Stream, flat
 
 Unit = Literal["count", "seconds", "bytes"]

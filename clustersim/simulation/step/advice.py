@@ -19,6 +19,7 @@ from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import Remedy, Verdict
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
+from clustersim.simulation.step.result import Result
 
 MOST_REMEDIES: Final = 3
 """Changes that are named."""
@@ -51,41 +52,23 @@ class Tools:
     step_time: Callable[[Loaded], float]
 
 
-@dataclass(frozen=True)
-class JobSize:
-    """Blocks and devices of a job."""
-
-    blocks: int
-    devices: int
-
-    @property
-    def replayed(self) -> bool:
-        """Whether it is replayed with each single change that fits."""
-        return self.blocks <= MOST_BLOCKS and self.devices <= MOST_DEVICES
-
-    @property
-    def paired(self) -> bool:
-        """Whether pairs of changes are tried."""
-        return self.replayed and self.blocks <= MOST_BLOCKS_OF_PAIRS
-
-
-def advice(
-    loaded: Loaded, peak: float, step_time: float, size: JobSize, tools: Tools
-) -> tuple[Remedy, ...]:
+def advice(loaded: Loaded, result: Result, tools: Tools) -> tuple[Remedy, ...]:
     """Return the changes with which a job fits, the fastest first.
 
     Parameters
     ----------
     loaded : a scenario that does not fit
-    peak, step_time : of this scenario [B] [s]
+    result : of this scenario
     """
+    blocks, step_time = result.timeline.blocks, result.step_time
+    replayed = blocks <= MOST_BLOCKS and result.devices <= MOST_DEVICES
     singles = _trials(loaded, changes(loaded.scenario), tools)
     tried = [trial for trial in singles if trial.memory.within]
-    if size.paired:
-        tried += _fastest_pairs(loaded, singles, peak, step_time, tools)
+    if replayed and blocks <= MOST_BLOCKS_OF_PAIRS:
+        tried += _fastest_pairs(loaded, singles, result.memory.fullest.peak, step_time, tools)
     if not tried:
         tried = _combined(loaded, singles, tools)
-    remedies = [trial.remedy(replayed=size.replayed) for trial in tried]
+    remedies = [trial.remedy(replayed=replayed) for trial in tried]
     return tuple(
         sorted(remedies, key=lambda remedy: (remedy.step_time_s or 0.0, remedy.peak_bytes))
     )[:MOST_REMEDIES]

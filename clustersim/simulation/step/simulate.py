@@ -24,7 +24,7 @@ from clustersim.program.program import Program
 from clustersim.scenario.load import Loaded, from_mapping, load
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.garbage import garbage_collection_off
-from clustersim.simulation.step.advice import JobSize, Tools, advice
+from clustersim.simulation.step.advice import Tools, advice
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.disturbed import disturbance_answers
 from clustersim.simulation.step.replay_step import replay_step
@@ -183,8 +183,7 @@ def _interval(step_time: float, scenario: Scenario) -> Interval:
 def _advised(result: Result, loaded: Loaded) -> Result:
     """Return a result with the changes after which its job fits."""
     tools = Tools(memory=_memory_of, step_time=_folded_step_time)
-    size = JobSize(result.timeline.blocks, result.devices)
-    remedies = advice(loaded, result.memory.fullest.peak, result.step_time, size, tools)
+    remedies = advice(loaded, result, tools)
     return replace(result, memory=replace(result.memory, advice=remedies))
 
 

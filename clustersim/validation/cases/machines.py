@@ -240,15 +240,10 @@ def _with_stated_ports(machine: MachineChoice, row: Row) -> MachineChoice:
 def framework_of(row: Row) -> FrameworkChoice | None:
     """Return the entry of the group of a row, else that of its title; None without one."""
     choices = [choice for choice in frameworks().frameworks if choice.is_release_of(row)]
-    for choice in choices:
-        if any(matches(pattern, row.group) for pattern in choice.groups):
-            return choice
-    for choice in choices:
-        if row.source.title is not None and any(
-            matches(pattern, row.source.title) for pattern in choice.titles
-        ):
-            return choice
-    return None
+    by_group = (c for c in choices if any(matches(name, row.group) for name in c.groups))
+    title = row.source.title
+    by_title = (c for c in choices if title and any(matches(name, title) for name in c.titles))
+    return next(by_group, None) or next(by_title, None)
 
 
 def default_framework(zero: int, context: int) -> FrameworkChoice:

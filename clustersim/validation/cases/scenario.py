@@ -92,14 +92,8 @@ def _plan(model: ModelShape, settings: Settings, uneven: str) -> dict[str, Any]:
     """
     schedule, layers = SCHEDULES[settings.schedule or "1f1b"], model.layers or 0
     parts = schedule.wired(settings.pipeline or 1, settings.chunks or 1).virtual_stages
-    plan: dict[str, Any] = {
-        "tensor": settings.tensor,
-        "pipeline": settings.pipeline,
-        "data": settings.data,
-        "zero": settings.zero,
-        "schedule": settings.schedule,
-        "chunks": settings.chunks,
-    }
+    keys = ("tensor", "pipeline", "data", "zero", "schedule", "chunks")
+    plan: dict[str, Any] = {key: getattr(settings, key) for key in keys}
     used = {
         "context": settings.context > 1 and settings.context,
         "expert": settings.expert > 1 and settings.expert,

@@ -18,7 +18,8 @@ from clustersim.cost.surfaces.formats import FORMATS
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import WEIGHTS
-from clustersim.inference.step_costs import static_times
+from clustersim.inference.step_costs import StaticTimes, StepCosts, prompt_seconds, static_times
+from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.service.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row
@@ -30,13 +31,7 @@ from clustersim.validation.inference.cases import (
     InferenceCase,
     inference_case,
 )
-from clustersim.validation.inference.token_times import (
-    TokenTime,
-    replayed_token,
-    static_token,
-    step_time,
-)
-from clustersim.validation.outcome import Outcome
+from clustersim.validation.outcome import Outcome, TokenTime
 from clustersim.workload.parameters import model_parameters
 
 TIMES: Final = frozenset({"latency_s", "ttft_ms", "tpot_ms"})
@@ -244,6 +239,54 @@ MODES: Final[Mapping[str, Callable[[InferenceCase], Predicted]]] = {
 }
 """Predictions by the word that a case has for its load."""
 
+
+# --- where the time of a token goes, by cause ----------------------------------------------------
+
+
+def replayed_token(costs: StepCosts, answer: ServeAnswer) -> TokenTime:
+    """Return the mean time of a token of a replay."""
+    return _of(costs, answer.attribution, answer.counts.mean_batch)
+
+
+def step_time(costs: StepCosts, batch: Batch) -> TokenTime:
+    """Return the time of a step."""
+    return _of(costs, costs.step(batch).parts, batch.sequences)
+
+
+def static_token(
+    costs: StepCosts, users: int, prompt: int, output: int, times: StaticTimes
+) -> TokenTime:
+    """Return the latency of a static batch over its output tokens, or its only token.
+
+    Steps that decode have the parts of those of mean length, scaled to their mean time.
+    """
+    before = {"frontend": costs.replica.engine.first}
+    if output == 1:
+        prompts = costs.step(Batch(0, 0, (Prompt(prompt),) * users)).parts
+        rest = times.latency - costs.replica.engine.first
+        return _of(costs, before | _scaled(prompts, rest), users)
+    decoding = costs.step(Batch(users, round(users * (prompt + output / 2)))).parts
+    before["prompts"] = prompt_seconds(costs, users, prompt)
+    parts = _scaled(decoding, (output - 1) * times.token)
+    whole = {name: seconds / output for name, seconds in (parts | before).items()}
+    return _of(costs, whole, users)
+
+
+def _of(costs: StepCosts, parts: Mapping[str, float], sequences: float) -> TokenTime:
+    model, layout = costs.replica.model, costs.replica.layout
+    each = 1 if model.parallel_block else 2
+    reduces = each * model.layers if layout.tensor > 1 else 0
+    shown = {name: seconds for name, seconds in parts.items() if seconds}
+    return TokenTime(shown, sequences, model.layers, reduces)
+
+
+def _scaled(parts: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Return parts that add up to a time [s]."""
+    total = sum(parts.values())
+    return {name: seconds * part / total for name, part in parts.items()}
+
+
+# --- a one-line baseline --------------------------------------------------------------------------
 
 COMPUTE: Final = 0.78
 """Share of peak of large products, between 0.57 and 0.84 on six accelerators."""
