@@ -211,12 +211,7 @@ def _shown(tree: Tree, path: Key) -> str:
     for part in path:
         if part != "value" or not is_fact(owner):
             shown.append(part)
-        if isinstance(owner, dict):
-            owner = owner.get(part)
-        elif isinstance(owner, list) and isinstance(part, int) and part < len(owner):
-            owner = owner[part]
-        else:
-            owner = None
+        owner = _inner(owner, part)
     return dotted(tuple(shown))
 
 
@@ -236,13 +231,15 @@ def _location(tree: Tree, loc: tuple[Any, ...], *, whole: bool) -> Key:
         if isinstance(value, list) and not isinstance(part, int):
             continue
         path.append(part)
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
-            value = None
+        value = _inner(value, part)
     return tuple(path)
+
+
+def _inner(value: Any, part: Any) -> Any:
+    """Return a value of a table or a list; None without one."""
+    if isinstance(value, list) and isinstance(part, int):
+        return value[part] if part < len(value) else None
+    return value.get(part) if isinstance(value, dict) else None
 
 
 # --- plain values for sourced ones ----------------------------------------------------------------

@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.files import CarriedFiles, recorded
@@ -231,17 +231,14 @@ def _key_of(variant: Variant, files: ScenarioFiles) -> KeyOrProblem:
         return hashlib.sha256(repr(variant).encode()).hexdigest()[:32], None
 
 
-class _Task(NamedTuple):
-    """Runs that were computed together, and the time that they took [s]."""
-
-    runs: list[Run]
-    seconds: float
+_Task = tuple[list[Run], float]
+"""Runs that were computed together, and the time that they took [s]."""
 
 
 def _run_several(variants: Sequence[tuple[Variant, str]], files: ScenarioFiles) -> _Task:
     began = time.perf_counter()
     runs = [run_variant(variant, key, files) for variant, key in variants]
-    return _Task(runs, time.perf_counter() - began)
+    return runs, time.perf_counter() - began
 
 
 class _Work:

@@ -32,6 +32,7 @@ from clustersim.validation.families import durations, energy, goodput, straggler
 from clustersim.validation.grading import (
     SINGLE_LAYER,
     Grade,
+    Graded,
     Measure,
     grade,
     grade_layer,
@@ -182,7 +183,7 @@ def _run(entry: Entry, observe: Observer | None) -> Outcome:
     )
 
 
-_EFFECTS: Final[Mapping[str, Callable[[Row], tuple[list[Grade], dict[str, str]]]]] = {
+_EFFECTS: Final[Mapping[str, Callable[[Row], Graded]]] = {
     stragglers.FAMILY: stragglers.grade_straggler_case,
     energy.FAMILY: energy.grade_energy_case,
     goodput.FAMILY: goodput.grade_goodput_case,

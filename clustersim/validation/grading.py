@@ -106,6 +106,10 @@ class Grade:
         return self.metric in LAYER or (known is not None and bool(known.is_time))
 
 
+Graded = tuple[list[Grade], dict[str, str]]
+"""Grades of a row, and what was assumed for them, with the reasons."""
+
+
 def measured_metric(case: Case) -> str:
     """Return the name of the number that grades a case.
 

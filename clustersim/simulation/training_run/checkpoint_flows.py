@@ -12,7 +12,7 @@ of its node.  The fabric between NICs and storage is taken as wide enough.
 from dataclasses import dataclass, replace
 from math import inf
 
-from clustersim.catalog.machines import StorageFacts, StorageRate
+from clustersim.catalog.machines import StorageFacts
 from clustersim.cost.host import host_latency, host_rate
 from clustersim.engine.network.background_traffic import contended_seconds
 from clustersim.engine.network.fairness import max_min_rates
@@ -109,13 +109,10 @@ def rank_states(job: Job) -> list[RankStates]:
         whole, of_weights = saved * trained.all, weight * trained.all
         savers = max(1, round(of_weights / weights)) if weights else 1
         savers = min(savers, ranks)
-        if plan.zero >= 1:
-            rest = (whole - of_weights) / ranks
-            states.append(RankStates(savers, of_weights / savers + rest, weights + others))
-            states.append(RankStates(ranks - savers, rest, weights + others))
-        else:
-            states.append(RankStates(savers, whole / savers, weights + others))
-            states.append(RankStates(ranks - savers, 0.0, weights + others))
+        rest = (whole - of_weights) / ranks if plan.zero else 0.0
+        own = of_weights / savers + rest if plan.zero else whole / savers
+        states.append(RankStates(savers, own, weights + others))
+        states.append(RankStates(ranks - savers, rest, weights + others))
     return [state for state in states if state.ranks]
 
 
@@ -163,14 +160,16 @@ class _Saving:
     def _stored(self, mode: str) -> CheckpointTimes:
         """Return the times of a save to the storage: at once, or after a copy on the nodes."""
         if mode == "synchronous":
-            seconds, limit = self._written()
-            return CheckpointTimes(self._nbytes, seconds, seconds, seconds, self._read(), limit)
+            seconds, limit = self._moved()
+            load, _ = self._moved(reads=True)
+            return CheckpointTimes(self._nbytes, seconds, seconds, seconds, load, limit)
         block = self._on_drives() if mode == "local" else self._copied()
-        seconds, limit = self._written()
+        seconds, limit = self._moved()
+        load, _ = self._moved(reads=True)
         durable = block + seconds
         on_nodes = block if mode == "local" else durable
         rate = self._of_fullest_node() / seconds if self._on_fabric() else 0.0
-        return CheckpointTimes(self._nbytes, block, durable, on_nodes, self._read(), limit, rate)
+        return CheckpointTimes(self._nbytes, block, durable, on_nodes, load, limit, rate)
 
     def _on_drives(self) -> float:
         """Return the time of a save to the drives of the nodes, after a copy to the hosts [s]."""
@@ -218,14 +217,6 @@ class _Saving:
     def _on_fabric(self) -> bool:
         return self._system().network == "fabric"
 
-    def _client(self, *, reads: bool) -> float:
-        """Return the rate of a node with the storage [B/s]."""
-        storage = self._system()
-        rates = [nic_rate(self._scenario)] if self._on_fabric() else []
-        if storage.client is not None:
-            rates.append(storage.client.read if reads else storage.client.write)
-        return min(rates, default=inf)
-
     def _copied(self) -> float:
         """Return the time of a copy of the largest share of a rank to its host [s]."""
         cluster = self._job.cluster
@@ -237,23 +228,16 @@ class _Saving:
         amounts = [state.loaded if loaded else state.saved for state in self._states]
         return max(amounts) * self._job.cluster.node.devices
 
-    def _written(self) -> tuple[float, str]:
-        rate = self._system().write
-        assert rate is not None, "checked above"
-        amounts = [(state.ranks, state.saved) for state in self._states]
-        return self._shared(amounts, rate, self._client(reads=False))
-
-    def _read(self) -> float:
-        rate = self._system().read
+    def _moved(self, *, reads: bool = False) -> tuple[float, str]:
+        """Return when the last flow between ranks and storage ends [s], and what limits it."""
+        storage = self._system()
+        rate = storage.read if reads else storage.write
         assert rate is not None, "a system that is written is read"
-        amounts = [(state.ranks, state.loaded) for state in self._states]
-        return self._shared(amounts, rate, self._client(reads=True))[0]
-
-    def _shared(
-        self, amounts: list[tuple[int, float]], rate: StorageRate, client: float
-    ) -> tuple[float, str]:
-        """Return when the last flow of a rank ends [s], and what limits it."""
-        cap = client / self._job.cluster.node.devices
+        of_node = [nic_rate(self._scenario)] if self._on_fabric() else []
+        if storage.client is not None:
+            of_node.append(storage.client.read if reads else storage.client.write)
+        cap = min(of_node, default=inf) / self._job.cluster.node.devices
+        amounts = [(state.ranks, state.loaded if reads else state.saved) for state in self._states]
         flows = [
             Traffic(str(i), (0,), (float(ranks),), nbytes, 0.0, cap)
             for i, (ranks, nbytes) in enumerate(amounts)

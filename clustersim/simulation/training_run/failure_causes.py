@@ -1,8 +1,9 @@
 """The causes of failures of a scenario's job: rates of its parts, and how each restarts."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from clustersim.catalog.reliability import CauseFacts, ReliabilityRecord
+from clustersim.catalog.reliability import CauseFacts
 from clustersim.errors import PlanError
 from clustersim.failures.causes import FailureCause
 from clustersim.scenario.load import Loaded
@@ -26,10 +27,13 @@ def failure_causes(
         _check_replicas(loaded, scenario)
     if record is None:
         return ()
+    nodes, node = scenario.cluster.nodes, scenario.cluster.node
+    parts = {"job": 1, "node": nodes, "device": nodes * node.devices}
+    parts["link"] = nodes * len(node.nics.devices)
     return tuple(
         cause
         for name, facts in record.causes.items()
-        for cause in _causes(name, facts, _parts(scenario, facts.per), record, training, times)
+        for cause in _causes(name, facts, record.rate(name) * parts[facts.per], training, times)
         if cause.rate > 0
     )
 
@@ -43,19 +47,12 @@ def restart_seconds(restart: RestartFile, load: float) -> float:
 
 
 def _causes(
-    name: str,
-    facts: CauseFacts,
-    parts: int,
-    record: ReliabilityRecord,
-    training: Training,
-    times: CheckpointTimes,
+    name: str, facts: CauseFacts, rate: float, training: Training, times: CheckpointTimes
 ) -> Iterator[FailureCause]:
-    """Yield a cause, and its share that hangs the job."""
-    rate = record.rate(name) * parts
+    """Yield a cause of some rate, and its share that hangs the job."""
     whole = restart_seconds(training.restart, times.load)
     seconds = whole if facts.recovery is None else facts.recovery
-    replaces = bool(facts.replaces)
-    usable = times.durable if replaces else times.on_nodes
+    usable = times.durable if facts.replaces else times.on_nodes
     hangs = training.hangs
     share = 0.0 if hangs is None else hangs.share
     cause = FailureCause(
@@ -63,34 +60,14 @@ def _causes(
         rate=rate * (1 - share),
         restart=seconds,
         shape=1.0 if facts.shape is None else facts.shape,
-        replaces=replaces,
+        replaces=bool(facts.replaces),
         lag=max(0.0, usable - times.block),
         by_step=training.recovery == "replica" and facts.per != "job",
     )
     yield cause
     if hangs is not None and share:
         detected = seconds - training.restart.detection + hangs.timeout
-        yield FailureCause(
-            f"{name} (hang)",
-            rate * share,
-            detected,
-            cause.shape,
-            replaces,
-            cause.lag,
-            cause.by_step,
-        )
-
-
-def _parts(scenario: Scenario, per: str) -> int:
-    """Return the parts of a job to which failures of a cause are proportional."""
-    nodes, node = scenario.cluster.nodes, scenario.cluster.node
-    counts = {
-        "job": 1,
-        "node": nodes,
-        "device": nodes * node.devices,
-        "link": nodes * len(node.nics.devices),
-    }
-    return counts[per]
+        yield replace(cause, name=f"{name} (hang)", rate=rate * share, restart=detected)
 
 
 def _check_replicas(loaded: Loaded, scenario: Scenario) -> None:

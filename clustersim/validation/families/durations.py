@@ -19,7 +19,7 @@ from clustersim.validation.cases.machines import MachineChoice, machine_of
 from clustersim.validation.cases.reasons import Ungradable, not_stated
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row
 from clustersim.validation.cases.values import Count, Number, Text
-from clustersim.validation.grading import Grade, graded
+from clustersim.validation.grading import Graded, graded
 from clustersim.workload.shapes import FAMILIES, shape_of
 
 FRAMEWORKS: Final = ("megatron-core", "pytorch-fsdp")
@@ -70,7 +70,7 @@ class DurationRow(Section):
     model: Annotated[RunModel, Missing] = RunModel()
 
 
-def grade_duration_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
+def grade_duration_case(row: Row) -> Graded:
     """Return the grade of a row of the family ``duration``, and what was assumed for it.
 
     Raises

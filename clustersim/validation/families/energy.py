@@ -21,7 +21,7 @@ from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Ungradable
 from clustersim.validation.cases.rows import Row, Section, family_row, part
 from clustersim.validation.cases.values import Count, Number, Text, Word
-from clustersim.validation.grading import Grade, graded
+from clustersim.validation.grading import Graded, graded
 
 FAMILY: Final = "energy"
 """The family of rows that are graded here."""
@@ -47,7 +47,7 @@ class EnergyRow(Section):
     share_of_rated: Number = part("measured", "share_of_rated")
 
 
-def grade_energy_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
+def grade_energy_case(row: Row) -> Graded:
     """Return the grades of a row of the family `FAMILY`, and what was assumed for them.
 
     Raises
@@ -80,7 +80,7 @@ _REASONS: Final[Mapping[str, str]] = {
 # --- metered --------------------------------------------------------------------------------------
 
 
-def _metered(row: Row, fields: EnergyRow) -> tuple[list[Grade], dict[str, str]]:
+def _metered(row: Row, fields: EnergyRow) -> Graded:
     machine = _machine(row, fields)
     if fields.energy_kj is not None and fields.minutes is not None:
         return _of_run(row, fields, machine, fields.energy_kj, 60 * fields.minutes)
@@ -122,7 +122,7 @@ def _medians(row: Row) -> dict[str, float]:
 
 def _of_run(
     row: Row, fields: EnergyRow, machine: MachinePower, energy: float, seconds: float
-) -> tuple[list[Grade], dict[str, str]]:
+) -> Graded:
     """Return the grades of the energy of a run in its measured time, and of its mean power."""
     mean, assumed = _mean_device(fields.model, row, fields, machine)
     watts = _at_meter(machine.of(mean), fields)

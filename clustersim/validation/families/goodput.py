@@ -27,7 +27,7 @@ from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Ungradable, not_stated
 from clustersim.validation.cases.rows import Row, Section, family_row, part
 from clustersim.validation.cases.values import Count, Text
-from clustersim.validation.grading import Grade, graded
+from clustersim.validation.grading import Grade, Graded, graded
 
 FAMILY: Final = "goodput"
 """The family of rows that are graded here."""
@@ -76,7 +76,7 @@ class GoodputRow(Section):
     save_s: Stated = part("derived", "save_s")
 
 
-def grade_goodput_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
+def grade_goodput_case(row: Row) -> Graded:
     """Return the grades of a row of the family ``goodput``, and what was assumed for them.
 
     Raises
@@ -114,7 +114,7 @@ def _at_least(metric: str, bound: float, predicted: float) -> Grade:
 # --- laws -----------------------------------------------------------------------------------------
 
 
-def _formula(_: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
+def _formula(_: Row, fields: GoodputRow) -> Graded:
     rate, interval, restart = (
         fields.failures_per_node_day,
         fields.interval_s,
@@ -134,7 +134,7 @@ def _formula(_: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
     return grades, {}
 
 
-def _mean_time(_: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
+def _mean_time(_: Row, fields: GoodputRow) -> Graded:
     if fields.nodes is None or fields.mttf_h is None:
         raise Ungradable(not_stated("nodes or mean time"))
     if fields.how == "measured":
@@ -157,7 +157,7 @@ def _node_rate(fields: GoodputRow) -> float:
     return sum(map(record.rate, record.causes))
 
 
-def _spares(_: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
+def _spares(_: Row, fields: GoodputRow) -> Graded:
     spares = fields.spares_p99
     if spares is None or fields.nodes is None:
         why = "a measured time of restarts, which is an input of runs"
@@ -168,7 +168,7 @@ def _spares(_: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
 # --- runs -----------------------------------------------------------------------------------------
 
 
-def _run(row: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
+def _run(row: Row, fields: GoodputRow) -> Graded:
     least = fields.effective_training_time_min
     name = _shipped_run(row, fields)
     if name is not None and least is not None:
@@ -188,7 +188,7 @@ def _run(row: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
     return [_at_least("ettr_min", fields.ettr_min, predicted)], {}
 
 
-def _checkpoint(row: Row, fields: GoodputRow) -> tuple[list[Grade], dict[str, str]]:
+def _checkpoint(row: Row, fields: GoodputRow) -> Graded:
     name = _shipped_run(row, fields)
     if name is None or fields.size_tb is None:
         raise Ungradable(not_stated("size of the checkpoint, or machine and storage"))

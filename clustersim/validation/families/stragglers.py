@@ -31,7 +31,7 @@ from clustersim.timeline import FORWARD
 from clustersim.validation.cases.reasons import Ungradable, not_stated
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row, part
 from clustersim.validation.cases.values import Count, Number
-from clustersim.validation.grading import Grade, graded
+from clustersim.validation.grading import Grade, Graded, graded
 
 FAMILY: Final = "jitter"
 """The family of rows that are graded here."""
@@ -74,7 +74,7 @@ class StragglerRow(Section):
     measured: Annotated[Effect, Missing] = Effect()
 
 
-def grade_straggler_case(row: Row) -> tuple[list[Grade], dict[str, str]]:
+def grade_straggler_case(row: Row) -> Graded:
     """Return the grades of a row of the family `FAMILY`, and what was assumed for them.
 
     Raises
