@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 # A busy machine is no failed law.  Continuous integration tries twice as many examples.
@@ -12,6 +13,13 @@ settings.load_profile("integration" if "CI" in os.environ else "any machine")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts a job with `&`
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder of the test's own, in which it runs."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def pytest_collection_modifyitems(items):

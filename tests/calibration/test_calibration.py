@@ -246,20 +246,19 @@ def test_runs_of_other_chips_are_no_rows():
 
 
 @pytest.fixture
-def measured(chip, tmp_path, monkeypatch):
+def measured(chip, here):
     """Write a table of kernels that a slower chip made, and a scenario, in the working folder."""
-    monkeypatch.chdir(tmp_path)
     shipped = finding.shipped("scenario") / "megatron21-t1-1.7b.yaml"
     Path("mine.yaml").write_text(shipped.read_text())
     seconds = made_with(chip, {"gemm.best": 0.7, "launch_overhead": 4e-6})
     lines = ["# device: a slow one; torch 2.9", "kind,shape,precision,seconds"]
-    for row in table(tmp_path):
+    for row in table(here):
         shape = " ".join(f"{key}={value:g}" for key, value in row.shape.items())
         lines.append(f"{row.kind},{shape},bf16,{seconds(row)!r}")
     lines += ["attention-forward-cudnn,batch=1 heads=1 sequence=64 head_size=64 causal=1,bf16,1"]
     lines += ["dispatch,kernels=1000,bf16,0.006", "host-to-device,bytes=2e9,bf16,0.1"]
     Path("slow.csv").write_text("\n".join(lines) + "\n")
-    return tmp_path
+    return here
 
 
 ASKED = ("calibrate", "--accelerator", CHIP, "--from", "slow.csv")
@@ -327,18 +326,17 @@ def test_the_object_has_each_coefficient_and_group(measured, capsys):
 
 
 @pytest.mark.large
-def test_what_runs_tell_of_a_framework_becomes_a_file_of_its_own(chip, tmp_path, monkeypatch):
+def test_what_runs_tell_of_a_framework_becomes_a_file_of_its_own(chip, here):
     """A fitted dispatch is written next to the accelerator, as an extension of the framework."""
-    monkeypatch.chdir(tmp_path)
     request = read_request(CHIP, [], ["vtrain-single"])
     request = replace(request, entries=request.entries[::18])
     found = calibrate(request, InProcess())
-    files = catalogue_files(found, request.document, tmp_path / f"{CHIP}.yaml")
+    files = catalogue_files(found, request.document, here / f"{CHIP}.yaml")
     for path, text in files.items():
         path.write_text(text)
 
     record = checked(
-        FrameworkRecord, Tree.of(finding.find("framework", "megatron-deepspeed", tmp_path))
+        FrameworkRecord, Tree.of(finding.find("framework", "megatron-deepspeed", here))
     )
     answer = by_path(found)["dispatch"]
     assert record.dispatch == pytest.approx(answer.value, rel=1e-3)
@@ -397,10 +395,8 @@ def test_a_wrong_table_is_one_line(measured, capsys, text, complaint):
         (("--accelerator", CHIP, "--out", "a.yml"), "a.yml: must end in .yaml, so that scenarios"),
     ],
 )
-def test_a_wrong_option_is_one_line(tmp_path, monkeypatch, capsys, arguments, complaint):
+def test_a_wrong_option_is_one_line(here, capsys, arguments, complaint):
     """Invalid options are reported in a line, with exit code 2."""
-    monkeypatch.chdir(tmp_path)
-
     assert rejected(capsys, "calibrate", *arguments).startswith(complaint)
 
 

@@ -167,17 +167,16 @@ def test_rows_with_one_shape_are_in_one_fold(tmp_path):
     assert fitted(file).held_out.median == pytest.approx(once.median, abs=0.01)
 
 
-def test_a_fit_is_in_the_file_and_its_rows_are_not(tmp_path, monkeypatch):
+def test_a_fit_is_in_the_file_and_its_rows_are_not(here):
     """A grade with the terms of the file has the errors of the fit."""
-    monkeypatch.chdir(tmp_path)
-    file = written(tmp_path, ("gemm", "bf16"), scale=lambda row: math.exp(0.05 * math.sin(row)))
+    file = written(here, ("gemm", "bf16"), scale=lambda row: math.exp(0.05 * math.sin(row)))
     answer = fit_kernels([file], InProcess())
-    ((path, text),) = kernel_files(answer, tmp_path).items()
+    ((path, text),) = kernel_files(answer, here).items()
     path.write_text(text)
-    entry = find_kernel_fits("b200", tmp_path).kernels["gemm"]["bf16"]
+    entry = find_kernel_fits("b200", here).kernels["gemm"]["bf16"]
     (graded,) = grade_kernels([file]).groups
 
-    assert path == tmp_path / "b200.yaml"
+    assert path == here / "b200.yaml"
     assert (entry.rows, entry.measured) == (45, "maker@1:times.csv")
     assert "28672" not in text
     assert graded.fitted
@@ -185,16 +184,15 @@ def test_a_fit_is_in_the_file_and_its_rows_are_not(tmp_path, monkeypatch):
 
 
 @pytest.mark.large
-def test_fits_in_the_folder_of_a_scenario_are_those_of_its_runs(tmp_path, monkeypatch, capsys):
+def test_fits_in_the_folder_of_a_scenario_are_those_of_its_runs(here, capsys):
     """Products measured at a lower rate make the step of a scenario next to them longer."""
-    monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text(
         "title: products of my own\ncluster: {name: dgx-b200, nodes: 1}\nmodel: gpt-22b\n"
         "plan: {tensor: 8}\nbatch: {global: 8, micro: 4, sequence: 2048}\nprecision: bf16\n"
         "framework: megatron-core\n"
     )
     before = simulate("mine.yaml").step_time
-    file = written(tmp_path, ("gemm", "bf16"), scale=lambda row: 2.0)
+    file = written(here, ("gemm", "bf16"), scale=lambda row: 2.0)
     file.write_text(file.read_text().replace("gemm,bf16", "matmul,bf16"))  # those of training
 
     code, *_ = ending(capsys, "calibrate", "--from", file, "--out", ".", "--jobs", "1")
@@ -203,16 +201,15 @@ def test_fits_in_the_folder_of_a_scenario_are_those_of_its_runs(tmp_path, monkey
     assert simulate("mine.yaml").step_time > 1.1 * before
 
 
-def test_other_fits_of_a_file_stay(tmp_path, monkeypatch):
+def test_other_fits_of_a_file_stay(here):
     """A table of collectives leaves the fits of products as they are."""
-    monkeypatch.chdir(tmp_path)
     products, collectives = (
-        written(tmp_path, key) for key in (("gemm", "bf16"), ("all-reduce", "nccl"))
+        written(here, key) for key in (("gemm", "bf16"), ("all-reduce", "nccl"))
     )
     for file in (products, collectives):
-        ((path, text),) = kernel_files(fit_kernels([file], InProcess()), tmp_path).items()
+        ((path, text),) = kernel_files(fit_kernels([file], InProcess()), here).items()
         path.write_text(text)
-    kernels = find_kernel_fits("b200", tmp_path).kernels
+    kernels = find_kernel_fits("b200", here).kernels
 
     assert kernels["gemm"]["bf16"].measured == "maker@1:times.csv"
     assert kernels["all-reduce"]["nccl"].measured == "maker@1:times.csv"
@@ -287,10 +284,9 @@ def test_several_tables_follow_one_option(tmp_path, capsys):
     assert "all-reduce" in out
 
 
-def test_fits_are_written_to_a_folder(tmp_path, monkeypatch, capsys):
+def test_fits_are_written_to_a_folder(here, capsys):
     """`--out` is the folder of the files of accelerators, which it makes."""
-    monkeypatch.chdir(tmp_path)
-    file = written(tmp_path, ("all-reduce", "nccl"))
+    file = written(here, ("all-reduce", "nccl"))
     code, out, _ = ending(
         capsys, "calibrate", "--from", file, "--out", "new", "--jobs", "2", "--json"
     )
@@ -345,9 +341,8 @@ def test_a_table_without_gradable_rows_leaves_the_other_tables_graded(tmp_path, 
         (["--from", "x.csv", "--group", "g"], "--group: not allowed with --from of kernel tables"),
     ],
 )
-def test_a_wrong_call_is_one_line(tmp_path, monkeypatch, capsys, arguments, complaint):
+def test_a_wrong_call_is_one_line(here, capsys, arguments, complaint):
     """Invalid options and tables are reported in a line, with exit code 2."""
-    monkeypatch.chdir(tmp_path)
     head = "accelerator,kernel,dtype,m,n,k,seconds\n"
     Path("x.csv").write_text(f"{head}NVIDIA B200 SXM,gemm,bf16,1,1,1,1e-6\n")
     Path("other.csv").write_text(f"{head}Chip 9,gemm,bf16,1,1,1,1e-6\n")

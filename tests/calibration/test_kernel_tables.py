@@ -200,10 +200,9 @@ def test_kernels_without_a_surface_are_counted(tmp_path):
         ),
     ],
 )
-def test_a_wrong_table_is_one_line(tmp_path, monkeypatch, lines, complaint):
+def test_a_wrong_table_is_one_line(here, lines, complaint):
     """A row that cannot be used is named with its line, its column and what is allowed."""
-    monkeypatch.chdir(tmp_path)
-    file = table(tmp_path, *lines)
+    file = table(here, *lines)
 
     with pytest.raises(ScenarioError) as problem:
         read_tables([file])

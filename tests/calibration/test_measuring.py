@@ -127,17 +127,16 @@ def test_the_script_writes_the_table_that_is_read(stand_in, tmp_path):
     assert "no fused kernel in a stand-in" in left_out
 
 
-def test_a_fit_takes_what_the_script_wrote(stand_in, tmp_path, monkeypatch, capsys):
+def test_a_fit_takes_what_the_script_wrote(stand_in, here, capsys):
     """The table of the script leads to a file of the accelerator without a word in between."""
-    measured(tmp_path, stand_in)
-    monkeypatch.chdir(tmp_path)
+    measured(here, stand_in)
 
     options = ("--accelerator", "a100-80gb", "--from", "measured.csv", "-o", "me.yaml")
     code, out, _ = ending(capsys, "calibrate", *options)
 
     assert code == 0
     assert "written   me.yaml" in out
-    assert (tmp_path / "me.yaml").read_text().startswith("# Fitted by clustersim calibrate to ")
+    assert (here / "me.yaml").read_text().startswith("# Fitted by clustersim calibrate to ")
 
 
 @pytest.mark.skipif(
@@ -151,16 +150,15 @@ def test_the_script_runs_on_the_real_pytorch(tmp_path):
     assert {"gemm", "attention-forward", "attention-backward", "elementwise", "reduction"} <= kinds
 
 
-def test_measure_writes_the_script_once(tmp_path, monkeypatch, capsys):
+def test_measure_writes_the_script_once(here, capsys):
     """`--measure` leaves a script that needs PyTorch alone, and keeps one that is there."""
-    monkeypatch.chdir(tmp_path)
     code, out, _ = ending(capsys, "calibrate", "--measure")
     error = rejected(capsys, "calibrate", "--measure")
 
     assert code == 0
     assert out.startswith("written   measure.py\n")
     assert error.startswith("measure.py: already exists")
-    tree = ast.parse((tmp_path / "measure.py").read_text())
+    tree = ast.parse((here / "measure.py").read_text())
     names = {
         alias.name.partition(".")[0]
         for node in ast.walk(tree)

@@ -121,11 +121,10 @@ CAPACITY = "capacity: {value: 64 GB, source: olcf}"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(here):
     """A folder with a scenario, in which files of its own are found first."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "case.yaml").write_text(SCENARIO, encoding="utf-8")
-    return tmp_path
+    (here / "case.yaml").write_text(SCENARIO, encoding="utf-8")
+    return here
 
 
 def complaint(folder, text, name="mi250x-gcd"):
@@ -280,9 +279,8 @@ def test_every_value_knows_its_line():
     assert lines["c", 1, "b"] == 2
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path, monkeypatch):
+def test_files_that_cannot_be_read_are_named(here):
     """No file, a folder and bytes that are no text each have their sentence."""
-    monkeypatch.chdir(tmp_path)
     Path("folder.yaml").mkdir()
     Path("bytes.yaml").write_bytes(b"\xff\xfe\xff")
     reasons = {

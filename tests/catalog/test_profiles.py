@@ -24,11 +24,10 @@ sources:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(here):
     """A working folder with a framework of one's own, and a scenario that runs it."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "ours.yaml").write_text(OURS, encoding="utf-8")
-    return tmp_path
+    (here / "ours.yaml").write_text(OURS, encoding="utf-8")
+    return here
 
 
 def complaint(file):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clustersim.engine.direct_replay import DirectReplay
 from clustersim.engine.event_replay import EventReplay
-from clustersim.engine.replay import direct_replay, replay, result, run_to_end
+from clustersim.engine.replay import direct_replay, result, run_to_end
 from clustersim.engine.steady_state import skip_repeated_periods
 from clustersim.program.program import Tail
 from clustersim.program.schedules import SCHEDULES
@@ -165,10 +165,3 @@ def test_steps_that_take_different_times_are_run():
 
     assert skipped == 0
     assert_same(direct, run_to_end(EventReplay(direct.program, direct.grid)))
-
-
-def test_exact_runs_every_step():
-    """Both ways give the same step."""
-    program = uniform_program(Shape("interleaved-1f1b", 4, 64, 2), 1.0, 2.1)
-
-    assert replay(program, exact=True).timeline.duration == replay(program).timeline.duration

@@ -834,12 +834,11 @@ def test_a_file_called_config_is_named_after_its_architecture(capsys, tmp_path):
     ],
 )
 def test_what_cannot_be_read_is_one_line_and_leaves_nothing_behind(
-    capsys, tmp_path, monkeypatch, content, options, complaint
+    capsys, here, content, options, complaint
 ):
     """No traceback: where, what, what now.  No file is made, not even half of one."""
-    monkeypatch.chdir(tmp_path)
     Path("f").write_bytes(content)
     error = rejected(capsys, "import", "f", "-o", "mine.yaml", *options)
 
     assert error.startswith(complaint)
-    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+    assert [path.name for path in here.iterdir()] == ["f"]

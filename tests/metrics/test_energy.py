@@ -48,6 +48,18 @@ def test_energy_is_the_sum_of_its_parts_and_the_integral_of_power(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_no_device_exceeds_its_limit_or_idles_below_its_idle_power(name):
+    """Mean power of a device lies between idle and cap, and that of all at each moment."""
+    run = result(name)
+    machine, device = run.energy.machine, run.energy.machine.device
+    least = machine.of(machine.in_state("waiting")).total
+
+    assert device.idle <= run.energy.device <= device.cap
+    assert np.all(run.power.watts >= least * (1 - 1e-9))
+    assert run.power.peak <= machine.of(device.cap).total * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_thinned_trace_has_the_same_energy(name):
     """Means over intervals keep the integral, and exceed no level."""
     trace = result(name).power
@@ -56,13 +68,6 @@ def test_a_thinned_trace_has_the_same_energy(name):
     assert len(thinned.watts) <= 50
     assert thinned.energy == pytest.approx(trace.energy, rel=1e-9)
     assert thinned.peak <= trace.peak * (1 + 1e-9)
-
-
-def test_no_device_exceeds_its_limit_or_idles_below_its_idle_power():
-    """Mean power of a device lies between idle and cap."""
-    for name in NAMES:
-        energy = result(name).energy
-        assert energy.machine.device.idle <= energy.device <= energy.machine.device.cap
 
 
 def test_a_power_cap_slows_products_and_saves_energy():
@@ -122,16 +127,6 @@ def test_a_node_of_adapters_draws_what_was_metered():
     mean = simulate(job).energy.mean
 
     assert mean.devices + mean.hosts == pytest.approx(6741, rel=0.05)
-
-
-def test_power_is_the_sum_over_ranks():
-    """At each moment the trace is at least the power of a machine that waits."""
-    run = result("frontier-22b")
-    machine = run.energy.machine
-    least = machine.of(machine.in_state("waiting")).total
-
-    assert np.all(run.power.watts >= least * (1 - 1e-9))
-    assert run.power.peak <= machine.of(machine.device.cap).total * (1 + 1e-9)
 
 
 def test_the_scenario_with_a_meter_is_met_to_five_percent():

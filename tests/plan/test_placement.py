@@ -100,15 +100,6 @@ def test_devices_are_taken_in_the_order_of_the_axes(shape, order):
             assert {b - a for a, b in pairwise(group)} <= {apart}
 
 
-def test_pipeline_first_makes_stages_neighbours():
-    """A replica's stages run on devices that follow each other."""
-    placement = placed(2, 2, 4, order="[pipeline, tensor, data]")
-
-    assert placement.cells[:, 0, 0].tolist() == [0, 1, 2, 3]
-    assert placement.tensor_groups()[0].tolist() == [[0, 4]]
-    assert placement.data_groups()[0].tolist() == [[0, 8], [4, 12]]
-
-
 def test_a_placement_tells_the_same_rank_by_rank_and_group_by_group():
     """Four ways of naming the devices agree."""
     placement = placed(2, 2, 4, order="[data, pipeline, tensor]")

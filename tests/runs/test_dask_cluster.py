@@ -277,14 +277,13 @@ def refused(tmp_path, executor, *, stored=False, **more):
         ),
     ],
 )
-def test_an_address_that_is_none_is_refused(tmp_path, monkeypatch, address, message):
+def test_an_address_that_is_none_is_refused(here, address, message):
     """One line names the file, its line and key, and what is allowed; no store is written."""
-    monkeypatch.chdir(tmp_path)
     for system, jobs in (("lfs", 2), ("few", 0), ("slurm", 1)):
         text = f"system: {system.replace('few', 'slurm')}\njobs: {jobs}\n"
         Path(f"{system}.yaml").write_text(text, encoding="utf-8")
 
-    assert refused(tmp_path, address) == message
+    assert refused(here, address) == message
 
 
 def test_a_scheduler_that_does_not_answer_is_refused(tmp_path, monkeypatch):

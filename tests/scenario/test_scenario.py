@@ -26,9 +26,8 @@ LINES = {line.partition(":")[0]: n for n, line in enumerate(SCENARIO.splitlines(
 
 
 @pytest.fixture
-def case(tmp_path, monkeypatch):
+def case(here):
     """A function that loads the scenario with one text of it changed."""
-    monkeypatch.chdir(tmp_path)
 
     def changed(old="", new="", *given_):
         assert old in SCENARIO
@@ -301,9 +300,8 @@ def test_all_problems_of_a_scenario_are_told_together(case):
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "- 1\n", "7\n", "text\n"])
-def test_a_scenario_that_is_no_mapping_is_refused(tmp_path, monkeypatch, text):
+def test_a_scenario_that_is_no_mapping_is_refused(here, text):
     """A file without keys is rejected with the form that it needs."""
-    monkeypatch.chdir(tmp_path)
     Path("case.yaml").write_text(text)
 
     with pytest.raises(ScenarioError) as caught:
@@ -311,9 +309,8 @@ def test_a_scenario_that_is_no_mapping_is_refused(tmp_path, monkeypatch, text):
     assert str(caught.value) == "case.yaml: holds no keys (expected 'key: value' lines)"
 
 
-def test_a_missing_scenario_is_named(tmp_path, monkeypatch):
+def test_a_missing_scenario_is_named(here):
     """A path that leads nowhere is quoted as it was given; a bare name gets the nearest one."""
-    monkeypatch.chdir(tmp_path)
     for path, problem in {
         "nowhere.yaml": "nowhere.yaml: no such file",
         "folder/nowhere": "folder/nowhere: no such file",
@@ -663,11 +660,10 @@ CONFIGURATION = {
 }  # fmt: skip
 
 
-def test_a_model_may_be_a_config_json(tmp_path, monkeypatch):
+def test_a_model_may_be_a_config_json(here):
     """A Hugging Face configuration is imported on the fly, with the name of its folder."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny").mkdir()
-    (tmp_path / "tiny" / "config.json").write_text(json.dumps(CONFIGURATION), encoding="utf-8")
+    (here / "tiny").mkdir()
+    (here / "tiny" / "config.json").write_text(json.dumps(CONFIGURATION), encoding="utf-8")
     model = load("frontier-22b", ["model=tiny/config.json", "model.sequence=2048"]).scenario.model
 
     assert (model.name, model.layers, model.sequence) == ("tiny", 16, 2048)

@@ -112,21 +112,19 @@ def test_limits_that_no_request_meets_are_a_verdict():
         ("t.txt", "x", "must be a .csv or .jsonl file"),
     ],
 )
-def test_a_wrong_trace_is_one_line(tmp_path, monkeypatch, name, text, complaint):
+def test_a_wrong_trace_is_one_line(here, name, text, complaint):
     """The line names the file, its line, the field and its value."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / name).write_text(text, encoding="utf-8")
+    (here / name).write_text(text, encoding="utf-8")
     with pytest.raises(ScenarioError) as caught:
         serve(NAME, [f"load={{trace: {name}}}"])
 
     assert complaint in str(caught.value)
 
 
-def test_a_trace_gives_arrivals_and_lengths(tmp_path, monkeypatch):
+def test_a_trace_gives_arrivals_and_lengths(here):
     """Requests come in the order of their arrivals, the first one at 0."""
-    monkeypatch.chdir(tmp_path)
     text = "arrival,input,output\n12.5,100,4\n10,50,2\n"
-    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    (here / "t.csv").write_text(text, encoding="utf-8")
     frame = serve(NAME, ["load={trace: t.csv}"]).frame
 
     assert frame["arrival"].tolist() == [0.0, 2.5]

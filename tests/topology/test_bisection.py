@@ -204,11 +204,3 @@ def test_listed_cables_are_cut_after_the_first_half_of_the_nodes(drawn):
     if nodes > 1:
         assert fabric.bisection(nodes) == pytest.approx(between_halves(fabric, nodes, 1)[0])
     assert fabric.diameter(nodes) == farthest(fabric, nodes, 1)
-
-
-def test_the_bisection_of_a_tree_that_is_seven_times_oversubscribed():
-    """Two pods of 14 NICs of 2 B/s: 28 B/s go in, and 4 B/s go between: a seventh."""
-    fabric = FatTreeFabric(NIC, Hop("", 2.0, 0.0), 1, False, 7, 7, 2, 2)
-
-    assert fabric.bisection(28) == 4.0
-    assert fabric.diameter(28) == 6

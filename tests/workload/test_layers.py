@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from clustersim.catalog.models import LatentShape
 from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
-from clustersim.workload.flops import layer_forward_flops
-from clustersim.workload.kernels import Collective, Flash, Gemm, Overlapped, Stream, flat
+from clustersim.workload.flops import layer_forward_flops, logits_forward_flops
+from clustersim.workload.kernels import Gemm, Overlapped, Stream, flat
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.layers.ends import boundary_gather, embedding_ops, head_ops
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.ops import Recompute, backward, forward, kept, op_names
-from clustersim.workload.slice import PRECISIONS, KernelChoice, Slice
+from clustersim.workload.slice import PRECISIONS
+from slices import PLAIN, block, collectives, flops, moved, slice_of
 
 MODEST = settings(max_examples=20, deadline=None)
-PLAIN = Layer()
-"""A layer without experts that sees all tokens."""
 
 GPT = Transformer("gpt", 4, 1024, 16, 4096, 51200, 512)
 LLAMA = Transformer(
@@ -31,29 +30,6 @@ LATENT = replace(
     LLAMA, name="latent", kv_heads=16, head_size=96,
     latent=LatentShape(query=384, keys_values=128, nope=64, rope=32, value=64),
 )  # fmt: skip
-
-
-def slice_of(model, tensor=1, micro=1, attention="flash", **facts):
-    """Return a slice; keys of a framework's kernels may be given as well as those of a slice."""
-    kernels = KernelChoice(attention, True, True, 6.0, 38.0, 14.0)
-    own = {key: facts.pop(key) for key in list(facts) if hasattr(kernels, key)}
-    return Slice(model, micro, tensor, replace(kernels, **own), **facts)
-
-
-def block(part, layer=PLAIN):
-    return layer_ops(part, layer)
-
-
-def flops(kernels):
-    return sum(kernel.flops for kernel in flat(kernels) if isinstance(kernel, Gemm | Flash))
-
-
-def moved(kernels, name):
-    return sum(k.nbytes for k in flat(kernels) if isinstance(k, Stream) and k.name == name)
-
-
-def collectives(kernels):
-    return [kernel for kernel in flat(kernels) if isinstance(kernel, Collective)]
 
 
 def named(ops, name):
@@ -80,14 +56,26 @@ def families(draw):
 
 
 @MODEST
-@given(families(), st.sampled_from([1, 2, 4]), st.integers(1, 4))
-def test_products_of_every_family_do_the_flops_of_its_formula(model, tensor, micro):
-    """Grouped heads, gates and heads of any width: forward once, backward twice, over t ranks."""
-    part = slice_of(model, tensor, micro, "unfused")
-    formula = sum(layer_forward_flops(model, PLAIN).values()) * micro / tensor
+@given(
+    families(), st.sampled_from([1, 2, 4]), st.integers(1, 4),
+    st.sampled_from(["unfused", "math", "fused-softmax", "flash"]),
+)  # fmt: skip
+def test_products_of_every_family_do_the_flops_of_its_formula(model, tensor, micro, attention):
+    """Grouped heads, gates and heads of any width: forward once, backward twice, over t ranks.
 
-    assert flops(forward(block(part))) == pytest.approx(formula, rel=1e-12)
-    assert flops(backward(block(part))) == pytest.approx(2 * formula, rel=1e-12)
+    Flash attention skips half of the square, and does two and a half times as much backward.
+    """
+    part, share = slice_of(model, tensor, micro, attention), micro / tensor
+    formula = {name: share * done for name, done in layer_forward_flops(model, PLAIN).items()}
+    core, logits = formula.pop("attention"), logits_forward_flops(model) * share
+    ahead, back = (core / 2, 2.5 * core / 2) if attention == "flash" else (core, 2 * core)
+    rest = sum(formula.values())
+
+    assert flops(forward(block(part))) == pytest.approx(rest + ahead, rel=1e-12)
+    assert flops(backward(block(part))) == pytest.approx(2 * rest + back, rel=1e-12)
+    assert flops(forward(head_ops(part))) == pytest.approx(logits, rel=1e-12)
+    assert flops(backward(head_ops(part))) == pytest.approx(2 * logits, rel=1e-12)
+    assert flops(forward(embedding_ops(part))) == flops(backward(embedding_ops(part))) == 0
 
 
 def test_ranks_beyond_the_key_heads_hold_copies_of_them():

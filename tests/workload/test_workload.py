@@ -16,13 +16,12 @@ from clustersim.workload.flops import (
     attention_flops,
     hardware_flops,
     layer_forward_flops,
-    logits_forward_flops,
     model_flops,
 )
-from clustersim.workload.kernels import Collective, Flash, Gemm, flat
+from clustersim.workload.kernels import Flash, flat
 from clustersim.workload.layers import layer_ops
-from clustersim.workload.layers.ends import boundary_gather, embedding_ops, head_ops
-from clustersim.workload.model import Layer, Transformer, build_model, padded_vocab
+from clustersim.workload.layers.ends import boundary_gather
+from clustersim.workload.model import Transformer, build_model, padded_vocab
 from clustersim.workload.ops import (
     backward,
     forward,
@@ -38,11 +37,10 @@ from clustersim.workload.parameters import (
     layer_parameters,
     model_parameters,
 )
-from clustersim.workload.slice import KernelChoice, Slice
+from slices import PLAIN, block, collectives, flops, moved
+from slices import slice_of as slice_by
 
 MODEST = settings(max_examples=20, deadline=None)
-PLAIN = Layer()
-"""A layer without experts that sees all tokens."""
 
 
 def built(name, tensor=1):
@@ -50,8 +48,8 @@ def built(name, tensor=1):
     return build_model(record, record.sequence, 128, tensor)
 
 
-def slice_of(model, tensor=1, micro=1, attention="unfused"):
-    return Slice(model, micro, tensor, KernelChoice(attention, True, True, 6.0, 38.0, 14.0))
+def slice_of(model, tensor=1, micro=1, attention="unfused", **facts):
+    return slice_by(model, tensor, micro, attention, **facts)
 
 
 GPT3 = built("gpt-175b", tensor=8)
@@ -146,52 +144,11 @@ def test_step_flops_are_those_of_the_formulas(model, batch):
     assert hardware_flops(model, batch, []) == model_flops(model, batch)
 
 
-def flops(kernels):
-    return sum(kernel.flops for kernel in flat(kernels) if isinstance(kernel, Gemm | Flash))
-
-
-def block(part):
-    """Return the operations of a layer without experts."""
-    return layer_ops(part, PLAIN)
-
-
-@MODEST
-@given(
-    transformers(), st.sampled_from([1, 2, 4]), st.integers(1, 4),
-    st.sampled_from(["unfused", "math", "fused-softmax"]),
-)  # fmt: skip
-def test_kernels_do_the_flops_of_the_formula(model, tensor, micro, attention):
-    """The products of a block add up to the formula, forward once and backward twice."""
-    part = slice_of(model, tensor, micro, attention)
-    share = micro / tensor
-    layer = sum(layer_forward_flops(model, PLAIN).values()) * share
-    logits = logits_forward_flops(model) * share
-
-    assert flops(forward(block(part))) == pytest.approx(layer, rel=1e-12)
-    assert flops(backward(block(part))) == pytest.approx(2 * layer, rel=1e-12)
-    assert flops(forward(head_ops(part))) == pytest.approx(logits, rel=1e-12)
-    assert flops(backward(head_ops(part))) == pytest.approx(2 * logits, rel=1e-12)
-    assert flops(forward(embedding_ops(part))) == flops(backward(embedding_ops(part))) == 0
-
-
-@MODEST
-@given(transformers(), st.sampled_from([1, 2, 4]), st.integers(1, 4))
-def test_flash_attention_skips_half_of_the_square(model, tensor, micro):
-    """Forward it does 2 s^2 h of the 4 s^2 h of a sequence, backward two and a half times that."""
-    part = slice_of(model, tensor, micro, "flash")
-    square = micro * 4.0 * model.sequence**2 * model.hidden / tensor
-    dense = sum(layer_forward_flops(model, PLAIN).values()) * micro / tensor - square
-
-    assert flops(forward(block(part))) == pytest.approx(dense + square / 2, rel=1e-12)
-    assert flops(backward(block(part))) == pytest.approx(2 * dense + 2.5 * square / 2, rel=1e-12)
-
-
 @MODEST
 @given(transformers(), st.sampled_from([1, 2, 4]), st.booleans())
 def test_gradients_of_weights_are_as_much_work_as_the_linear_layers(model, tensor, overlap):
     """A backward is split without loss; its weights' part does the FLOPs of the linear layers."""
-    part = slice_of(model, tensor)
-    part = replace(part, kernels=replace(part.kernels, tensor_overlap=overlap))
+    part = slice_of(model, tensor, tensor_overlap=overlap)
     whole = backward(block(part))
     inputs, weights = of_inputs(whole), of_weights(whole)
     linear = sum(
@@ -211,10 +168,6 @@ def test_32_sbh_wait_for_the_gradients_of_weights(model, micro):
 
     expected = 32 * model.sequence * micro * model.hidden
     assert kept_for_weights(block(part)) == pytest.approx(expected, rel=1e-12)
-
-
-def collectives(kernels):
-    return [kernel for kernel in flat(kernels) if isinstance(kernel, Collective)]
 
 
 @pytest.mark.parametrize("attention", ["unfused", "math", "fused-softmax", "flash"])
@@ -283,10 +236,6 @@ def test_fourteen_bytes_a_parameter_make_the_frontier_table(name, terabytes):
     assert 14 * model_parameters(built(name)) == pytest.approx(terabytes * 1e12, rel=0.01)
 
 
-def streamed(chain, name):
-    return sum(kernel.nbytes for kernel in chain if kernel.name == name)
-
-
 def test_fused_kernels_move_the_bytes_that_they_must_and_unfused_ones_more():
     """By hand for GPT-3 on 8 ranks: scores 12 x 2,048^2, MLP 2,048 x 6,144 numbers.
 
@@ -299,12 +248,12 @@ def test_fused_kernels_move_the_bytes_that_they_must_and_unfused_ones_more():
     together = replace(unfused, kernels=replace(unfused.kernels, bias_gelu_fused=True))
     scores, inner = 12 * 2048**2, 2048 * 6144
 
-    assert streamed(forward(block(fused)), "softmax") == 3 * scores
-    assert streamed(backward(block(fused)), "softmax backward") == 4 * scores
-    assert streamed(forward(block(unfused)), "softmax") == 36 * scores
-    assert streamed(backward(block(unfused)), "softmax backward") == 40 * scores
-    assert streamed(forward(block(together)), "gelu") == 4 * inner
-    assert streamed(forward(block(apart)), "gelu") == 8 * inner
+    assert moved(forward(block(fused)), "softmax") == 3 * scores
+    assert moved(backward(block(fused)), "softmax backward") == 4 * scores
+    assert moved(forward(block(unfused)), "softmax") == 36 * scores
+    assert moved(backward(block(unfused)), "softmax backward") == 40 * scores
+    assert moved(forward(block(together)), "gelu") == 4 * inner
+    assert moved(forward(block(apart)), "gelu") == 8 * inner
 
 
 def test_attention_by_operations_of_pytorch_moves_the_matrix_in_its_own_width():
@@ -312,10 +261,10 @@ def test_attention_by_operations_of_pytorch_moves_the_matrix_in_its_own_width():
     part = slice_of(GPT3, 8, 1, "math")
     scores, queries = 12 * 2048**2, 2048 * 12 * 128
 
-    assert streamed(forward(block(part)), "softmax") == (4 + 4) * scores
-    assert streamed(backward(block(part)), "softmax backward") == 6 * scores
-    assert streamed(forward(block(part)), "scaling") == 2 * 4 * queries
-    assert streamed(forward(block(part)), "head copies") == 3 * 4 * queries
+    assert moved(forward(block(part)), "softmax") == (4 + 4) * scores
+    assert moved(backward(block(part)), "softmax backward") == 6 * scores
+    assert moved(forward(block(part)), "scaling") == 2 * 4 * queries
+    assert moved(forward(block(part)), "head copies") == 3 * 4 * queries
 
 
 def test_fused_softmax_refuses_shapes_that_its_kernel_does_not_take():

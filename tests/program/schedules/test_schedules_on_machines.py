@@ -162,14 +162,13 @@ def test_gradients_are_pushed_with_the_weights_part():
     assert not any(unit.fetch for unit in weights)
 
 
-def test_a_schedule_file_beside_the_scenario_is_found(tmp_path, monkeypatch):
+def test_a_schedule_file_beside_the_scenario_is_found(here):
     """`plan.schedule` names a file, as `--schedule` does; its shape must be that of the job."""
-    monkeypatch.chdir(tmp_path)
     rows = SCHEDULES["zb-h1"].rows(8, 16, 1)
     text = "\n".join(
         f"stage {n}   " + " ".join(str(step) for step in row) for n, row in enumerate(rows)
     )
-    (tmp_path / "own.txt").write_text(text, encoding="utf-8")
+    (here / "own.txt").write_text(text, encoding="utf-8")
     named = stepped("zb-h1", SMALL)
     written = simulate(SMALL[0], [*SMALL[1:], "plan.schedule=own.txt"])
 

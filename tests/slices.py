@@ -1,0 +1,38 @@
+"""Layers of a rank without a scenario, and sums over their kernels, which several files test."""
+
+from dataclasses import replace
+
+from clustersim.workload.kernels import Collective, Flash, Gemm, Stream, flat
+from clustersim.workload.layers import layer_ops
+from clustersim.workload.model import Layer
+from clustersim.workload.slice import KernelChoice, Slice
+
+PLAIN = Layer()
+"""A layer without experts that sees all tokens."""
+
+
+def slice_of(model, tensor=1, micro=1, attention="flash", **facts):
+    """Return a slice; keys of a framework's kernels may be given as well as those of a slice."""
+    kernels = KernelChoice(attention, True, True, 6.0, 38.0, 14.0)
+    own = {key: facts.pop(key) for key in list(facts) if hasattr(kernels, key)}
+    return Slice(model, micro, tensor, replace(kernels, **own), **facts)
+
+
+def block(part, layer=PLAIN):
+    """Return the operations of a layer."""
+    return layer_ops(part, layer)
+
+
+def flops(kernels):
+    """Return the FLOPs of the products in a chain."""
+    return sum(kernel.flops for kernel in flat(kernels) if isinstance(kernel, Gemm | Flash))
+
+
+def moved(kernels, name):
+    """Return the bytes of the passes of a name in a chain."""
+    return sum(k.nbytes for k in flat(kernels) if isinstance(k, Stream) and k.name == name)
+
+
+def collectives(kernels):
+    """Return the collectives in a chain."""
+    return [kernel for kernel in flat(kernels) if isinstance(kernel, Collective)]
