@@ -154,7 +154,7 @@ def test_kernels_without_a_surface_are_counted(tmp_path):
     """Elementwise kernels are left out with their reason."""
     file = table(
         tmp_path,
-        "accelerator,kernel,dtype,m,n,k,seconds",
+        PRODUCT,
         "x,elementwise:add,fp16,8,16,0,2e-6",
         "x,gemm:mlp_up_proj,fp16,8,16,32,2e-6",
     )
@@ -170,32 +170,20 @@ def test_kernels_without_a_surface_are_counted(tmp_path):
         (["accelerator,kernel,dtype"], "kernels.csv:1: no column 'seconds'"),
         (["kernel,seconds"], "kernels.csv:1: no column 'accelerator'"),
         (["accelerator,m,m,seconds"], "kernels.csv:1: column 'm' given twice"),
+        ([PRODUCT, "x,gem,bf16,1,1,1,1"], "kernels.csv:2: kernel: no 'gem' (known: all_gather"),
         (
-            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gem,bf16,1,1,1,1"],
-            "kernels.csv:2: kernel: no 'gem' (known: all_gather",
-        ),
-        (
-            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,bf17,1,1,1,1"],
+            [PRODUCT, "x,gemm,bf17,1,1,1,1"],
             "kernels.csv:2: dtype: no number format 'bf17' (known: a4w4",
         ),
-        (
-            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,bf16,1,0,1,1"],
-            "kernels.csv:2: n: must be at least 1, not 0",
-        ),
-        (
-            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,bf16,1,1,1,0"],
-            "kernels.csv:2: seconds: must be above 0",
-        ),
-        (
-            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,bf16,1,1,1,inf"],
-            "kernels.csv:2: seconds: 'inf' is not a number",
-        ),
+        ([PRODUCT, "x,gemm,bf16,1,0,1,1"], "kernels.csv:2: n: must be at least 1, not 0"),
+        ([PRODUCT, "x,gemm,bf16,1,1,1,0"], "kernels.csv:2: seconds: must be above 0"),
+        ([PRODUCT, "x,gemm,bf16,1,1,1,inf"], "kernels.csv:2: seconds: 'inf' is not a number"),
         (
             ["accelerator,kernel,dtype,m,n,seconds", "x,gemm,bf16,1,1,1"],
             "kernels.csv:2: k: missing",
         ),
         (
-            ["accelerator,kernel,dtype,m,n,k,seconds", "x,gemm,bf16,1,1,1,1,1"],
+            [PRODUCT, "x,gemm,bf16,1,1,1,1,1"],
             "kernels.csv:2: has more cells than the first line has columns",
         ),
     ],

@@ -145,35 +145,35 @@ def line_of(text, start):
     [
         (
             UNITS, UNITS.replace("110", "0"), "compute_units",
-            "must be at least 1, not 0",
+            "must be at least 1, not 0"
         ),
         (
             UNITS, UNITS.replace("source: olcf", "source: olcf, assumed: both"), "compute_units",
-            "needs either 'source' or 'assumed', and not both",
+            "needs either 'source' or 'assumed', and not both"
         ),
         (
             UNITS, "compute_units: {value: 110}", "compute_units",
-            "needs either 'source' or 'assumed', and not both",
+            "needs either 'source' or 'assumed', and not both"
         ),
         (
             UNITS, UNITS.replace("}", ", sourc: olcf}"), "compute_units.sourc",
-            "unknown key (did you mean 'source'?)",
+            "unknown key (did you mean 'source'?)"
         ),
         (
             CAPACITY, CAPACITY.replace("64 GB", "64"), "memory.capacity",
             "64 has no unit (write it like 64 GB or 105 MiB;"
-            " units: B or b (bits), with k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi)",
+            " units: B or b (bits), with k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi)"
         ),
         (
             CAPACITY, CAPACITY.replace("64 GB", "64 GB/s"), "memory.capacity",
             "'64 GB/s' is not in a unit of bytes (write it like 64 GB or 105 MiB;"
-            " units: B or b (bits), with k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi)",
+            " units: B or b (bits), with k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi)"
         ),
         (
             "bandwidth: {value: 1600 GB/s", "bandwidth: {value: -1600 GB/s",
-            "memory.bandwidth", "must be greater than 0, not '-1600 GB/s'",
-        ),
-    ],
+            "memory.bandwidth", "must be greater than 0, not '-1600 GB/s'"
+        )
+    ]
 )  # fmt: skip
 def test_a_wrong_value_is_named_with_file_line_and_key(folder, old, new, key, problem):
     """The one line of the error has the place, the problem, and what is allowed."""
@@ -265,7 +265,7 @@ def test_plain_values_are_read_as_yaml_1_2_says():
     text = "[1_000, 0x10, 0o17, 1.5e3, .inf, true, null, ~, yes, 2026-11-21, 1.2.3, '7']"
 
     assert parse_yaml(text, "plain.yaml").data == [
-        1000, 16, 15, 1500.0, float("inf"), True, None, None, "yes", "2026-11-21", "1.2.3", "7",
+        1000, 16, 15, 1500.0, float("inf"), True, None, None, "yes", "2026-11-21", "1.2.3", "7"
     ]  # fmt: skip
 
 
@@ -302,30 +302,30 @@ def test_files_that_cannot_be_read_are_named(here):
     [
         (
             "name: frontier,", "name: fronteir,",
-            "case.yaml:2: cluster: no cluster named 'fronteir' (did you mean 'frontier'?)",
+            "case.yaml:2: cluster: no cluster named 'fronteir' (did you mean 'frontier'?)"
         ),
         (
             "model: gpt-22b", "model: gpt-22",
-            "case.yaml:3: model: no model named 'gpt-22' (did you mean 'gpt-22b'?)",
+            "case.yaml:3: model: no model named 'gpt-22' (did you mean 'gpt-22b'?)"
         ),
         (
             "name: megatron-deepspeed-rocm5,", "name: megatron-depspeed-rocm5,",
             "case.yaml:8: framework: no framework named 'megatron-depspeed-rocm5'"
-            " (did you mean 'megatron-deepspeed-rocm5'?)",
+            " (did you mean 'megatron-deepspeed-rocm5'?)"
         ),
         (
             "model: gpt-22b", "model: zzzzzzz",
-            f"case.yaml:3: model: no model named 'zzzzzzz' (known: {MODELS})",
+            f"case.yaml:3: model: no model named 'zzzzzzz' (known: {MODELS})"
         ),
         (
             "model: gpt-22b", "model: 7",
-            f"case.yaml:3: model: needs the name of a model (known: {MODELS})",
+            f"case.yaml:3: model: needs the name of a model (known: {MODELS})"
         ),
         (
             "model: gpt-22b", "model: ../models/gpt-22b",
-            "case.yaml:3: model: no model named '../models/gpt-22b' (did you mean 'gpt-22b'?)",
-        ),
-    ],
+            "case.yaml:3: model: no model named '../models/gpt-22b' (did you mean 'gpt-22b'?)"
+        )
+    ]
 )  # fmt: skip
 def test_an_unknown_name_is_told_the_nearest_one(folder, old, new, problem):
     """A name that no file carries is named with its line, and the nearest that there is."""
@@ -404,17 +404,12 @@ def test_a_plain_value_in_a_shipped_file_needs_a_source(tmp_path, monkeypatch):
     (tmp_path / "my-box.yaml").write_text(BOX, encoding="utf-8")
     monkeypatch.setattr(finding, "shipped", lambda kind: tmp_path)
     with pytest.raises(CatalogError) as caught:
-        state_only(tmp_path / "my-box.yaml")
+        checked(Machine, Tree.of(read_yaml(tmp_path / "my-box.yaml")), CatalogError)
 
     assert (
         "my-box.yaml:4: size: 4 has no source"
         " (write {value: 4, source: KEY} or {value: 4, assumed: why})"
     ) in str(caught.value)
-
-
-def state_only(path):
-    """Check a cluster file whose node is a name."""
-    return checked(Machine, Tree.of(read_yaml(path)), CatalogError)
 
 
 class Machine(Strict):
@@ -439,36 +434,36 @@ class Machine(Strict):
         (
             "size: 4", "size: {assumed: why}",
             "4: cluster.size: has no value"
-            " (write {value: 4, source: KEY} or {value: 4, assumed: why})",
+            " (write {value: 4, source: KEY} or {value: 4, assumed: why})"
         ),
         (
             "size: 4", "size:",
             "4: cluster.size: must be a value with its proof,"
-            " {value: 4, source: KEY} or {value: 4, assumed: why}, not null",
+            " {value: 4, source: KEY} or {value: 4, assumed: why}, not null"
         ),
         (
-            "0.94}", "fast}", "5: cluster.nic.efficiency: must be a number, not 'fast'",
+            "0.94}", "fast}", "5: cluster.nic.efficiency: must be a number, not 'fast'"
         ),
         (
             "{type: switch}", "{type: mesh}",
             "6: cluster.fabric.type: must be 'switch', 'fat-tree', 'dragonfly', 'torus' or 'links',"
-            " not 'mesh'",
+            " not 'mesh'"
         ),
         (
             "{type: switch}", "{}",
             "6: cluster.fabric.type: missing"
-            " (allowed: switch, fat-tree, dragonfly, torus, links)",
+            " (allowed: switch, fat-tree, dragonfly, torus, links)"
         ),
         (
             "{type: switch}", "flat",
-            "6: cluster.fabric: must be a table such as {type: switch}, not 'flat'",
+            "6: cluster.fabric: must be a table such as {type: switch}, not 'flat'"
         ),
         (
             "{type: switch}", "{type: switch}\nsources: {a: 1}",
-            "7: cluster.sources.a: must be a table with keys such as title, where, read, not 1",
+            "7: cluster.sources.a: must be a table with keys such as title, where, read, not 1"
         ),
-        ("name: my-box", "name: my-box\ntitle: 5", "3: cluster.title: must be text, not 5"),
-    ],
+        ("name: my-box", "name: my-box\ntitle: 5", "3: cluster.title: must be text, not 5")
+    ]
 )  # fmt: skip
 def test_errors_of_a_catalogue_file_are_in_plain_words(box, old, new, problem):
     """Python's types are never named: the line says what is wrong and the form that is right."""

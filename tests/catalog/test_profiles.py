@@ -91,19 +91,19 @@ def test_a_file_may_extend_the_shipped_one_of_its_name(folder):
         (
             "extends: megatron-core", "extends: megatron-cor",
             "ours.yaml:3: extends: no framework named 'megatron-cor'"
-            " (did you mean 'megatron-core'?)",
+            " (did you mean 'megatron-core'?)"
         ),
         (
             "extends: megatron-core", "extends: [megatron-core]",
             "ours.yaml:3: extends: needs the name of a framework (known:"
-            f" {', '.join(finding.entry_names('framework'))})",
+            f" {', '.join(finding.entry_names('framework'))})"
         ),
         ("name: ours\n", "", "ours.yaml:1: name: missing (it must be given)"),
         (
             "attention: {value: unfused", "attenton: {value: unfused",
-            "ours.yaml:6: kernels.attenton: unknown key (did you mean 'attention'?)",
-        ),
-    ],
+            "ours.yaml:6: kernels.attenton: unknown key (did you mean 'attention'?)"
+        )
+    ]
 )  # fmt: skip
 def test_what_is_wrong_with_an_extension_is_named(folder, old, new, problem):
     """Each complaint names the file and the line of the extension, not those of the other."""

@@ -117,31 +117,21 @@ def test_pieces_of_a_pipeline_by_hand():
     assert cost.ranked == pytest.approx(21e-6 + 10e-3)
 
 
-def test_a_protocol_moves_no_more_than_its_limit():
-    """At most 25 GB/s on the bus in a node, 10 GB/s over nodes: 1.75 GB in 70 ms or 175 ms."""
+@pytest.mark.parametrize(
+    ("span", "seconds"),
+    [
+        (GroupSpan(8, 1, 8), 70e-3),  # at most 25 GB/s on the bus in a node
+        (GroupSpan(8, 1, 8, True), 70e-3),
+        (GroupSpan(8, 2, 4), 175e-3),  # 10 GB/s over nodes
+        (GroupSpan(8, 2, 4, True), 1.75 / 8),  # 4 ranks a node at 2 GB/s each, with other groups
+    ],
+)
+def test_a_protocol_moves_no_more_than_its_limit(span, seconds):
+    """1.75 GB in a node, over nodes, and on NICs that groups of the same nodes share."""
     limited = replace(SLOW, base=0.0, device_hop=0.0, network_hop=0.0, limit=25e9)
-    limited = replace(limited, network_limit=10e9)
+    library = only(replace(limited, network_limit=10e9, shared_limit=2e9))
 
-    assert price(
-        "all-reduce", 1e9, GroupSpan(8, 1, 8), library=only(limited)
-    ).seconds == pytest.approx(70e-3)
-    assert price(
-        "all-reduce", 1e9, GroupSpan(8, 2, 4), library=only(limited)
-    ).seconds == pytest.approx(175e-3)
-
-
-def test_groups_that_share_the_nics_of_nodes_have_their_limit():
-    """4 ranks a node at 2 GB/s each, where other groups run there: 1.75 GB in 219 ms, not 175."""
-    limited = replace(SLOW, base=0.0, device_hop=0.0, network_hop=0.0)
-    limited = replace(limited, network_limit=10e9, shared_limit=2e9)
-    alone, shared, inside = (
-        price("all-reduce", 1e9, span, library=only(limited)).seconds
-        for span in (GroupSpan(8, 2, 4), GroupSpan(8, 2, 4, True), GroupSpan(8, 1, 8, True))
-    )
-
-    assert alone == pytest.approx(175e-3)
-    assert shared == pytest.approx(1.75e9 / 8e9)
-    assert inside == pytest.approx(17.5e-3)
+    assert price("all-reduce", 1e9, span, library=library).seconds == pytest.approx(seconds)
 
 
 def test_messages_posted_at_once_each_cost_their_sender_a_post():
@@ -174,7 +164,7 @@ def test_a_ring_passes_halves_for_its_halves(nbytes, span, bandwidth):
 @MODEST
 @given(
     st.sampled_from(sorted({*ALGORITHMS} - {"torus"})), st.floats(1, 1e10), st.floats(1, 1e10),
-    spans, st.floats(0, 1e-5), st.floats(1e9, 1e12),
+    spans, st.floats(0, 1e-5), st.floats(1e9, 1e12)
 )  # fmt: skip
 def test_more_bytes_never_take_less_by_one_protocol(algorithm, fewer, more, span, chunk, limit):
     """Whatever the algorithm, its pieces and limits, a larger buffer is never faster."""

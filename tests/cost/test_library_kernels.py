@@ -31,7 +31,7 @@ MODEST = settings(max_examples=20, deadline=None)
 
 LLAMA = Transformer(
     "llama", 4, 1024, 16, 3072, 32000, 512, kv_heads=4, norm="rms", mlp="gated",
-    positions="rotary", tied=False, biases=frozenset(), dropout=False,
+    positions="rotary", tied=False, biases=frozenset(), dropout=False
 )  # fmt: skip
 H100, A100 = (
     build_accelerator(entry("accelerator", name).record) for name in ("h100-sxm", "a100-80gb")

@@ -365,7 +365,7 @@ def test_kernels_launched_for_the_worst_routing_pay_for_experts_elsewhere(varian
 @pytest.mark.parametrize(
     ("name", "variant", "all_rows"),
     [("rtx-pro-6000", "fp8-block", True), ("rtx-pro-6000", "fp8", False),
-     ("b200", "fp8-block", False), ("h100-sxm", "fp8-block", False)],
+     ("b200", "fp8-block", False), ("h100-sxm", "fp8-block", False)]
 )  # fmt: skip
 def test_products_of_tokens_routed_elsewhere_take_time_where_kernels_multiply_all_rows(
     name, variant, all_rows

@@ -10,7 +10,7 @@ from clustersim.simulation.step.build import build_job
 
 ACROSS_NODES = (
     "cluster.nodes=4", "plan.tensor=1", "plan.pipeline=2", "plan.data=16", "batch.micro=1",
-    "framework.pipeline.blocking=true", "framework.gradients.overlap=always",
+    "framework.pipeline.blocking=true", "framework.gradients.overlap=always"
 )  # fmt: skip
 
 

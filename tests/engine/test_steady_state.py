@@ -38,7 +38,7 @@ class Case(NamedTuple):
         tail = Tail(((piece,),) * self.shape.chunks, self.overlapped, None, 0.5, ())
         program = uniform_program(
             self.shape, self.forward, self.backward, latency=self.latency, nbytes=self.nbytes,
-            factors=self.factors, tail=tail, blocking=self.blocking,
+            factors=self.factors, tail=tail, blocking=self.blocking
         )  # fmt: skip
         actors = list(program.actors)
         for stage, link in enumerate(links):

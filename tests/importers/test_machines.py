@@ -54,7 +54,7 @@ GOOD = {
 """Every file and the options that it needs."""
 FRONTIER = {
     (0, 1): 4, (2, 3): 4, (4, 5): 4, (6, 7): 4, (0, 6): 2, (2, 4): 2,
-    (0, 2): 1, (1, 3): 1, (1, 5): 1, (3, 7): 1, (4, 6): 1, (5, 7): 1,
+    (0, 2): 1, (1, 3): 1, (1, 5): 1, (3, 7): 1, (4, 6): 1, (5, 7): 1
 }  # fmt: skip
 
 
@@ -500,8 +500,7 @@ def test_a_folder_of_a_model_is_imported_by_its_configuration(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("adapter", "library"),
-    [("mlx5_", "nccl-hopper"), ("eth", "nccl-hopper"), ("rdmap", "nccl-p5")],
+    ("adapter", "library"), [("mlx5_", "nccl-hopper"), ("eth", "nccl-hopper"), ("rdmap", "nccl-p5")]
 )
 def test_h100_with_mellanox_adapters_has_no_library_of_amazon(adapter, library):
     """The names of NICs tell the network, and the network the library; unknown ones are common."""
@@ -511,8 +510,7 @@ def test_h100_with_mellanox_adapters_has_no_library_of_amazon(adapter, library):
 
 
 @pytest.mark.parametrize(
-    ("adapter", "library"),
-    [("NIC0: mlx5_0", "nccl-hopper"), ("NIC0: rdmap79s0", "nccl-p5")],
+    ("adapter", "library"), [("NIC0: mlx5_0", "nccl-hopper"), ("NIC0: rdmap79s0", "nccl-p5")]
 )
 def test_the_legend_of_nvidia_smi_tells_the_network(adapter, library):
     """The matrix numbers its NICs and names them below."""

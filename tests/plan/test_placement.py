@@ -21,7 +21,7 @@ from clustersim.simulation.step.simulate import simulate
 ALONE = (
     "cluster=dgx-a100", "cluster.nodes=8", "cluster.node.devices=1",
     "cluster.node.interconnect={type: none}", "cluster.node.nics.devices=[0]",
-    "plan.tensor=2", "plan.pipeline=2", "plan.data=2", "batch.global=16", "batch.micro=1",
+    "plan.tensor=2", "plan.pipeline=2", "plan.data=2", "batch.global=16", "batch.micro=1"
 )  # fmt: skip
 """Eight nodes of one device on an ideal switch."""
 
@@ -55,14 +55,6 @@ def placed(tensor, data, pipeline, **wish):
     lists = [f"plan.placement.{key}={value}" for key, value in wish.items()]
     sizes = (f"cluster.nodes={nodes}", "batch.global=48")
     return build_job(load("frontier-22b", [*degrees, *sizes, *lists])).placement
-
-
-def groups_of(placement):
-    """Return all groups of a placement by axis, as sets of devices."""
-    return {
-        axis: {frozenset(group) for group in placement.groups(axis).tolist()}
-        for axis in placement.plan.degrees
-    }
 
 
 SHAPES = [(8, 2, 2), (2, 2, 4), (4, 6, 2), (1, 2, 8), (2, 8, 1), (16, 1, 1)]

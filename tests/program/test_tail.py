@@ -86,7 +86,7 @@ def test_links_busy_with_other_collectives_hide_no_gather():
     """Tensor groups over two nodes keep their adapters busy while a forward runs."""
     plan = {
         "tensor": 2, "pipeline": 2, "data": 2, "zero": 1,
-        "placement": {"order": ["pipeline", "data", "tensor", "context"]},
+        "placement": {"order": ["pipeline", "data", "tensor", "context"]}
     }  # fmt: skip
     result = simulate(
         training("desktop-2x3090", 4, "mpt-760m", plan, (2, 1, 4096), "megatron-bridge")

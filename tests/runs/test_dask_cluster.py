@@ -38,7 +38,7 @@ class Cluster:
         self._folder, self._file = folder, folder / "scheduler.json"
         self.scheduler = started(
             folder / "scheduler", "distributed.cli.dask_scheduler", "--no-dashboard",
-            "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(self._file),
+            "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(self._file)
         )  # fmt: skip
         wait_until(self._has_address, "the scheduler has written its file")
         self.workers = []
@@ -57,7 +57,7 @@ class Cluster:
         folder = self._folder / f"worker{len(self.workers)}"
         worker = started(
             folder, "distributed.cli.dask_worker", "--scheduler-file", str(self._file),
-            "--nthreads", "1", "--no-nanny", "--no-dashboard", package=package,
+            "--nthreads", "1", "--no-nanny", "--no-dashboard", package=package
         )  # fmt: skip
         self.workers.append(worker)
         return worker

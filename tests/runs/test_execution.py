@@ -72,6 +72,7 @@ def test_two_processes_share_a_store(tmp_path, undisturbed):
     assert [table_of(answer) for answer in answers] == [table_of(undisturbed)] * 2
 
 
+@pytest.mark.large
 def test_a_killed_worker_does_not_end_the_sweep(tmp_path, undisturbed):
     """The runs of a dead worker are repeated, and the table is complete."""
     store = tmp_path / "runs" / "studies.db"

@@ -51,10 +51,7 @@ def test_more_blocks_than_can_be_replayed_are_rejected():
             "disturbances[0].link: unknown key (allowed: name, seed, devices, nodes, stages, type,"
             " distribution, deviation, histogram, each)",
         ),
-        (
-            "{type: jitter}",
-            "disturbances[0]: deviation: missing (distribution 'normal' needs it)",
-        ),
+        ("{type: jitter}", "disturbances[0]: deviation: missing (distribution 'normal' needs it)"),
         (
             "{type: jitter, deviation: 0.1, histogram: [[1, 2]]}",
             "disturbances[0]: histogram: has no effect (set distribution: histogram)",

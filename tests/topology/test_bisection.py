@@ -119,7 +119,7 @@ def dragonflies(draw):
     nics = draw(st.integers(1, 2))
     fabric = DragonflyFabric(
         NIC, draw(cables), nics, draw(st.integers(1, 3)), nics * draw(st.integers(1, 3)),
-        draw(st.integers(1, 2)), draw(st.integers(1, 3)), "minimal",
+        draw(st.integers(1, 2)), draw(st.integers(1, 3)), "minimal"
     )  # fmt: skip
     return fabric, draw(st.integers(1, min(fabric.groups * fabric.nodes_per_group, 7))), nics
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import pairwise
+from math import prod
 
 import networkx as nx
 import pytest
@@ -24,16 +25,10 @@ FRONTIER = load("frontier-22b").scenario.cluster
 SELENE = load("megatron21-t1-39b").scenario.cluster
 
 
-def with_fabric(base, data, nodes):
-    """Return a cluster whose fabric has some keys changed."""
-    return build_cluster(base.model_copy(update={"fabric": data}), nodes)
-
-
 def hashed(base, nodes, seed=0, **counts):
     """Return the cluster with hashed routing, and some counts of its fabric changed."""
-    fabric = base.fabric
-    changed = {"routing": "hashed", **counts, "seed": seed}
-    return with_fabric(base, fabric.model_copy(update=changed), nodes)
+    fabric = base.fabric.model_copy(update={"routing": "hashed", **counts, "seed": seed})
+    return build_cluster(base.model_copy(update={"fabric": fabric}), nodes)
 
 
 def tree(leaf_uplinks, leaves_per_pod, pod_uplinks, rails=False):
@@ -308,19 +303,12 @@ def test_the_ways_of_listed_cables_are_all_the_shortest_paths(links):
             expected = 0
             for path in shortest:
                 side_by_side = [graph.number_of_edges(x, y) for x, y in pairwise(path)]
-                expected += _product(side_by_side)
+                expected += prod(side_by_side)
             names = [hop.partition("#")[0].split(">") for used in paths for hop in used]
 
             assert len(set(paths)) == len(paths) == expected
             assert all(graph.has_edge(x, y) for x, y in names)
             assert {len(hops) for hops in paths} == {len(list(pairwise(path)))}
-
-
-def _product(numbers):
-    result = 1
-    for number in numbers:
-        result *= number
-    return result
 
 
 def test_flows_over_listed_cables_spread_over_those_side_by_side():

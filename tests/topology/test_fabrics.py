@@ -40,14 +40,14 @@ def made(kind, type, **counts):
 def dragonfly(groups, switches, nodes_per_switch, pair_links, routing):
     return made(
         Dragonfly, "dragonfly", groups=groups, switches_per_group=switches, routing=routing,
-        nodes_per_switch=nodes_per_switch, links_per_group_pair=pair_links,
+        nodes_per_switch=nodes_per_switch, links_per_group_pair=pair_links
     )  # fmt: skip
 
 
 def fat_tree(rails, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks, routing="adaptive"):
     return made(
         FatTree, "fat-tree", rail_optimised=rails, routing=routing, nodes_per_leaf=nodes_per_leaf,
-        leaf_uplinks=leaf_uplinks, leaves_per_pod=leaves_per_pod, pod_uplinks=pod_uplinks,
+        leaf_uplinks=leaf_uplinks, leaves_per_pod=leaves_per_pod, pod_uplinks=pod_uplinks
     )  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def test_a_switch_is_two_links_from_nic_to_nic(base):
 @given(
     st.sampled_from([FRONTIER, SELENE]), st.booleans(), st.integers(1, 3), st.integers(1, 3),
     st.sampled_from([2, 4, 8]), st.integers(1, 5), st.integers(2, 4),
-    st.sampled_from(["adaptive", "hashed"]),
+    st.sampled_from(["adaptive", "hashed"])
 )  # fmt: skip
 def test_a_fat_tree_goes_up_to_the_lowest_common_level(
     base, rails, nodes_per_leaf, leaf_uplinks, leaves_per_pod, pod_uplinks, nodes, routing

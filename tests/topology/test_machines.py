@@ -67,7 +67,7 @@ def test_every_node_and_accelerator_has_a_cluster():
 @pytest.mark.parametrize(
     ("read", "name"),
     [(cluster, n) for n in CLUSTERS] + [(node, n) for n in NODES]
-    + [(accelerator, n) for n in ACCELERATORS],
+    + [(accelerator, n) for n in ACCELERATORS]
 )  # fmt: skip
 def test_what_nobody_read_is_never_of_high_confidence(read, name):
     """An assumed value has medium or low confidence, or with none."""

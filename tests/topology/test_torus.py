@@ -83,7 +83,7 @@ def shapes(draw, largest=48):
 
 
 @MODEST
-@given(shapes())
+@given(shapes(24))
 def test_every_route_is_a_shortest_path_of_cables(shape):
     """Whatever lengths and rings: as many links as the graph needs, each beginning at the last."""
     fabric = torus(*shape)
@@ -306,7 +306,7 @@ def test_the_bisection_of_a_part_is_a_cut_that_exists(shape, data):
     assert least * (1 - 1e-9) <= fabric.bisection(nodes) <= nodes // 2 * NIC.bandwidth
 
 
-@MANY
+@MODEST
 @given(shapes(), st.data())
 def test_the_diameter_is_the_longest_of_all_routes(shape, data):
     """From NIC to NIC, for the whole machine and for its first nodes."""

@@ -29,7 +29,7 @@ def test_a_mixture_of_experts_is_a_llama_with_experts():
     given = {
         "family": "moe", "layers": 61, "hidden": 7168, "heads": 128, "experts": 256, "topk": 8,
         "moe_ffn": 2048, "shared_experts": 1, "first_dense_layers": 3,
-        "attention": "mla (q_lora 1536, kv_lora 512, nope 128, rope 64, v 128)",
+        "attention": "mla (q_lora 1536, kv_lora 512, nope 128, rope 64, v 128)"
     }  # fmt: skip
     model = model_of(normalised(row_of(model=given)))
     experts = {"count": 256, "top_k": 8, "ffn": 2048, "shared": 1, "first_dense": 3}

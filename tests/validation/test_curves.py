@@ -47,7 +47,7 @@ def test_a_measured_value_is_turned_into_a_time(metric):
     value = {"time_us": 10_000, "algbw_gbs": 100, "busbw_gbs": 175}[metric]
     curve = MeasuredCurve(
         id="test", title="", cluster="dgx-a100", devices=8, operation="all-reduce", metric=metric,
-        points={"1 GB": value}, source="a test",
+        points={"1 GB": value}, source="a test"
     )  # fmt: skip
     (graded,) = grade_curves([curve])
 
@@ -79,7 +79,7 @@ def test_a_table_of_curves_has_targets_and_misses():
     (row,) = curve_rows(SimpleNamespace(curves=[curve]))
 
     assert row == (
-        "x", "y", "1", "30.0 %", "at most 10.0 %, missed", "-30.0 % at 32 MiB on 8 devices", "z",
+        "x", "y", "1", "30.0 %", "at most 10.0 %, missed", "-30.0 % at 32 MiB on 8 devices", "z"
     )  # fmt: skip
 
 

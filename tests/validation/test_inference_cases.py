@@ -25,9 +25,9 @@ ROW = {
     "precision": {"weights": "fp8", "kv": "fp8"},
     "parallel": {"tp": 1},
     "serving": {
-        "mode": "static", "engine": "vLLM 0.9", "batch_or_concurrency": 1, "isl": 128, "osl": 8,
+        "mode": "static", "engine": "vLLM 0.9", "batch_or_concurrency": 1, "isl": 128, "osl": 8
     },
-    "measured": {"latency_s": 0.1},
+    "measured": {"latency_s": 0.1}
 }  # fmt: skip
 
 

@@ -102,10 +102,7 @@ def test_a_gain_with_assumed_settings_is_graded_and_not_scored(row):
             {"kind": "counterfactual", "measured": {"throughput_gain": 0.1}},
             "a gain without its change",
         ),
-        (
-            {"kind": "oracle", "measured": {"expected_max_sigma": 1.4}},
-            "not stated: ranks",
-        ),
+        ({"kind": "oracle", "measured": {"expected_max_sigma": 1.4}}, "not stated: ranks"),
     ],
 )
 def test_a_row_that_no_scenario_expresses_has_its_reason(row, why):

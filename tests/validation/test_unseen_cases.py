@@ -145,7 +145,7 @@ def row_of(**changed):
 # --- no crash -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(changes)
 def test_an_odd_row_is_graded_or_says_why_not(changed):
     """Never a crash: a number to compare, or a reason that is about the row."""

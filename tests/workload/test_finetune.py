@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from clustersim.errors import ClustersimError
 from clustersim.scenario.load import load
 from clustersim.simulation.step.build import build_job
-from clustersim.workload.finetune import (
-    Finetune,
-    frozen_bytes,
-    linears,
-    trainable,
-    tuned_flops,
-)
+from clustersim.workload.finetune import Finetune, frozen_bytes, linears, trainable, tuned_flops
 from clustersim.workload.flops import model_flops
 from clustersim.workload.kernels import Collective, Gemm, Overlapped, Stream
 from clustersim.workload.layers import layer_ops
@@ -32,7 +26,7 @@ ALL = frozenset({"qkv", "output", "mlp"})
 LLAMA_70B = Transformer(
     "llama2-70b", 80, 8192, 64, 28672, 32000, 2048,
     kv_heads=8, norm="rms", mlp="gated", positions="rotary", tied=False,
-    biases=frozenset(), dropout=False,
+    biases=frozenset(), dropout=False
 )  # fmt: skip
 CHOICE = KernelChoice("flash", True, True, 6, 38, 14)
 PLAIN = Layer()

@@ -27,7 +27,7 @@ def bloom(*changes):
         "cluster={name: jean-zay, nodes: 6}",
         "plan={tensor: 4, pipeline: 12, data: 1, layers: with-ends}",
         "batch={global: 16, micro: 2, sequence: 2048}", "model=bloom-176b", "precision=bf16",
-        "recompute=full", *changes,
+        "recompute=full", *changes
     )  # fmt: skip
     return load("mtnlg-530b", laid)
 

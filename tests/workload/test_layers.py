@@ -24,11 +24,11 @@ MODEST = settings(max_examples=20, deadline=None)
 GPT = Transformer("gpt", 4, 1024, 16, 4096, 51200, 512)
 LLAMA = Transformer(
     "llama", 4, 1024, 16, 3072, 32000, 512, kv_heads=4, norm="rms", mlp="gated",
-    positions="rotary", tied=False, biases=frozenset(), dropout=False,
+    positions="rotary", tied=False, biases=frozenset(), dropout=False
 )  # fmt: skip
 LATENT = replace(
     LLAMA, name="latent", kv_heads=16, head_size=96,
-    latent=LatentShape(query=384, keys_values=128, nope=64, rope=32, value=64),
+    latent=LatentShape(query=384, keys_values=128, nope=64, rope=32, value=64)
 )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def families(draw):
 @MODEST
 @given(
     families(), st.sampled_from([1, 2, 4]), st.integers(1, 4),
-    st.sampled_from(["unfused", "math", "fused-softmax", "flash"]),
+    st.sampled_from(["unfused", "math", "fused-softmax", "flash"])
 )  # fmt: skip
 def test_products_of_every_family_do_the_flops_of_its_formula(model, tensor, micro, attention):
     """Grouped heads, gates and heads of any width: forward once, backward twice, over t ranks.

@@ -21,9 +21,10 @@ def scenario(*changes, **plan):
     return training("dgx-h100", 2, model, plan, batch, "megatron-core", *changes, recompute="full")
 
 
-def core(job):
-    """Kernels of the attention of one layer, forward, one after another."""
-    return flat([k for op in job.layers.ops(PLAIN) if op.name == "attention" for k in op.forward])
+def core(job, chain="forward"):
+    """Kernels of the attention of one layer, one after another."""
+    (op,) = (op for op in job.layers.ops(PLAIN) if op.name == "attention")
+    return flat(getattr(op, chain))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -80,11 +81,6 @@ def test_a_ring_hides_what_gathering_shows():
     assert exposed["ring"] < 0.2 * exposed["all-gather"]
 
 
-def backward_core(job):
-    """Kernels of the attention of one layer, backward, one after another."""
-    return flat([k for op in job.layers.ops(PLAIN) if op.name == "attention" for k in op.backward])
-
-
 @pytest.mark.parametrize("context", [2, 4])
 def test_gradients_of_a_ring_are_sent_as_the_framework_does(context):
     """A rank sends 4 bytes once and 6 in each other step, of its 8 heads of 128 keys and values.
@@ -93,7 +89,7 @@ def test_gradients_of_a_ring_are_sent_as_the_framework_does(context):
     """
     laid = ["framework.kernels.ring_sent=[4, 6]"]
     job = build_job(scenario(*laid, data=16 // context, context=context))
-    [sent] = [k.nbytes * (context - 1) / context for k in backward_core(job) if moves(k)]
+    [sent] = [k.nbytes * (context - 1) / context for k in core(job, "backward") if moves(k)]
 
     assert sent == pytest.approx((4 + 6 * (context - 1)) * 32768 / context * 2 * 8 * 128)
 
@@ -134,17 +130,17 @@ def test_a_ring_holds_sums_and_what_it_sends_in_its_backward(method):
         running_layer(job, job.layers.stacked(0, 0))
         for ring in (0, 1000, 1001)
         for job in [
-            build_job(scenario(f"framework.memory.ring={fact(ring)}", context_method=method))
+            build_job(
+                scenario(
+                    f"framework.memory.ring={{value: {ring}, assumed: test}}", context_method=method
+                )
+            )
         ]
     ]
     numbers = 32768 / 4 * 32 * 128
 
     assert held[2] - held[1] == pytest.approx(numbers if method == "ring" else 0)
     assert (held[1] > held[0]) is (method == "ring")
-
-
-def fact(value):
-    return f"{{value: {value}, assumed: test}}"
 
 
 def test_gradients_are_summed_over_slices_as_well():
@@ -161,14 +157,14 @@ def test_gradients_are_summed_over_slices_as_well():
         (
             ["plan.context_method=ulysses", "plan.context=16", "plan.data=1", "plan.tensor=1",
                 "model.heads=24", "model.kv_heads=24", "model.hidden=3072", "batch.global=1"],
-            "16 does not divide the 24 heads of a tensor rank",
+            "16 does not divide the 24 heads of a tensor rank"
         ),
         (
             ["plan.context=1", "plan.data=16", "plan.context_method=ulysses"],
-            "plan.context_method: has no effect with context 1",
+            "plan.context_method: has no effect with context 1"
         ),
-        (["framework=megatron-lm"], "'ring' is not offered by 'megatron-lm'"),
-    ],
+        (["framework=megatron-lm"], "'ring' is not offered by 'megatron-lm'")
+    ]
 )  # fmt: skip
 def test_sequences_that_cannot_be_shared_are_told_why(changes, complaint):
     """One line has the rule that is violated, and what works."""

@@ -99,7 +99,7 @@ def test_experts_are_issued_one_by_one():
     alone = ["permute", "dispatch", "expert up", "expert activation", "expert down"]
 
     assert [name for name in names if name not in captured] == [
-        *alone, "combine", "unpermute", "mlp residual",
+        *alone, "combine", "unpermute", "mlp residual"
     ]  # fmt: skip
     assert graphs[0].replays == job.model.layers
     assert graphs[0].launches > 7 * job.model.layers

@@ -40,8 +40,14 @@ def adapted(*settings):
     adapters = {"method": "qlora", "rank": 64, "targets": ["qkv", "mlp"]}
     return training(
         "desktop-2x3090-older", 1, "llama2-7b", plan, batch, "fsdp-qlora", *settings,
-        recompute="full", finetune=adapters,
+        recompute="full", finetune=adapters
     )  # fmt: skip
+
+
+def first_layer(loaded):
+    """Return the job of a scenario and the first layer of its stack."""
+    job = build_job(loaded)
+    return job, job.layers.stacked(0, 0)[0]
 
 
 # --- overlap --------------------------------------------------------------------------------------
@@ -104,10 +110,8 @@ def test_without_prefetch_everything_adds_up(units):
 
 def test_a_layer_is_gathered_forward_and_backward_and_its_gradients_reduced_once():
     """Twice two bytes of every weight come, once two bytes of every gradient go."""
-    job = build_job(scenario())
-    stacked = job.layers.stacked(0, 0)[0]
-    layer = stacked.layer
-    nbytes = 2 * layer_parameters(job.model, layer).all
+    job, stacked = first_layer(scenario())
+    nbytes = 2 * layer_parameters(job.model, stacked.layer).all
 
     for kind in (FORWARD, BACKWARD):
         assert sum(c.nbytes for c in layer_fetch(job, stacked, kind)) == pytest.approx(nbytes)
@@ -145,8 +149,7 @@ def test_a_layer_waits_for_the_last_adapters_of_the_layer_before():
     Forward, the gather waits for the first factor of the down projection, the last with adapters,
     and the copy for the second one of the projection before; backward, for the factors of the keys.
     """
-    job = build_job(adapted())
-    stacked = job.layers.stacked(0, 0)[0]
+    job, stacked = first_layer(adapted())
     forth, back = (tails(layer_kernels(job, stacked, kind), kind) for kind in (FORWARD, BACKWARD))
 
     assert [kernel.name for kernel in forth.gather] == [
@@ -162,8 +165,7 @@ def test_a_layer_waits_for_the_last_adapters_of_the_layer_before():
 
 def test_factors_of_adapters_are_gathered_for_each_pass():
     """Once forward and twice backward, of which no layer waits; their gradients reduced once."""
-    job = build_job(adapted())
-    stacked = job.layers.stacked(0, 0)[0]
+    job, stacked = first_layer(adapted())
     nbytes = 2 * job.weights.trained_of(stacked.layer).all
 
     for kind, times in ((FORWARD, 1), (BACKWARD, 2)):

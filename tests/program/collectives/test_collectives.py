@@ -68,7 +68,7 @@ def test_the_catalogue_names_the_algorithms_of_the_table():
     assert {operation for _, operation in PAIRS} == {*libraries.OPERATIONS}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(sorted(MACHINES)), st.data(), st.floats(1.0, 1e10))
 def test_an_algorithm_alone_takes_its_closed_form(name, data, nbytes):
     """Every possible algorithm, uncontended in the engine, takes the time of its formula."""
@@ -209,8 +209,7 @@ def test_a_call_issued_ahead_takes_what_graphs_take_and_the_events_of_streams(
 
 
 @pytest.mark.parametrize(
-    ("name", "devices", "seconds"),
-    [("dgx-a100", 8, 640e-6), ("dgx-h100", 8, 402e-6)],
+    ("name", "devices", "seconds"), [("dgx-a100", 8, 640e-6), ("dgx-h100", 8, 402e-6)]
 )
 def test_an_all_to_all_in_a_node_takes_what_was_measured(name, devices, seconds):
     """128 MiB of each device (ai-dynamo/aiconfigurator, commit 095f58a): no ring is as slow."""
@@ -532,18 +531,18 @@ OBSTACLES = [
     ("nvls", "all-reduce", range(8), "needs a group in one node with a switch that reduces"),
     (
         "nvls-tree", "all-reduce", range(16),
-        "needs equally many devices, above one, on several nodes with switches that reduce",
+        "needs equally many devices, above one, on several nodes with switches that reduce"
     ),
     (
         "sharp", "all-reduce", range(16),
-        "needs equally many devices on several nodes of a fabric with switches that reduce",
+        "needs equally many devices on several nodes of a fabric with switches that reduce"
     ),
     (
         "hierarchical", "all-reduce", range(12),
-        "needs equally many devices, above one, on several nodes",
+        "needs equally many devices, above one, on several nodes"
     ),
     ("torus", "all-reduce", range(16), "needs a group that fills a box of a torus"),
-    ("halving-doubling", "all-reduce", range(6), "needs a power of two of ranks"),
+    ("halving-doubling", "all-reduce", range(6), "needs a power of two of ranks")
 ]  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def all_reduces(draw):
     return program.pipelined(draw(st.integers(1, 3))), operation
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(all_reduces())
 def test_an_all_reduce_and_its_halves_leave_what_they_promise(algorithm):
     """Every contribution is counted once: in all blocks, in the owned ones, or put side by side.

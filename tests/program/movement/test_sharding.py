@@ -27,8 +27,14 @@ def scenario(framework, *changes, **plan):
     return training(
         "dgx-a100", 2, "llama2-7b", {"data": 16, "zero": 3, **plan}, (16, 1, 2048), framework,
         *changes, recompute="full",
-        precision="fp16" if framework == "deepspeed-zero3" else "bf16",
+        precision="fp16" if framework == "deepspeed-zero3" else "bf16"
     )  # fmt: skip
+
+
+def first_layer(*arguments, **plan):
+    """Return the job of a scenario and the first layer of its stack."""
+    job = build_job(scenario(*arguments, **plan))
+    return job, job.layers.stacked(0, 0)[0]
 
 
 # --- what moves -----------------------------------------------------------------------------------
@@ -40,8 +46,7 @@ def test_bytes_that_move_are_their_closed_form(framework, times):
 
     Its gradients are reduced once, in their own width; those of norms may be separate.
     """
-    job = build_job(scenario(framework))
-    stacked = job.layers.stacked(0, 0)[0]
+    job, stacked = first_layer(framework)
     weights = layer_parameters(job.model, stacked.layer).all
     fetched = [c for kind in (FORWARD, BACKWARD) for c in layer_fetch(job, stacked, kind)]
     pushed = layer_push(job, stacked, BACKWARD)
@@ -53,8 +58,7 @@ def test_bytes_that_move_are_their_closed_form(framework, times):
 
 def test_a_weight_for_itself_is_a_collective_for_itself():
     """DeepSpeed of 2021 gathers 4 times 3 and reduces 4 + 8 times for each layer."""
-    job = build_job(scenario("deepspeed-zero3"))
-    stacked = job.layers.stacked(0, 0)[0]
+    job, stacked = first_layer("deepspeed-zero3")
 
     assert len(layer_fetch(job, stacked, FORWARD)) == 4
     assert len(layer_fetch(job, stacked, BACKWARD)) == 8
@@ -118,8 +122,7 @@ def test_flat_parameters_need_no_copy_beside_their_collectives():
 
 def test_what_is_kept_until_the_backward_is_gathered_once_for_each_microbatch():
     """SHARD_GRAD_OP comes before the forward only, and again after the backward released it."""
-    job = build_job(scenario("pytorch-fsdp", "plan.reshard=false"))
-    stacked = job.layers.stacked(0, 0)[0]
+    job, stacked = first_layer("pytorch-fsdp", "plan.reshard=false")
 
     assert len(layer_fetch(job, stacked, FORWARD)) == 1
     assert layer_fetch(job, stacked, BACKWARD) == []
@@ -197,7 +200,11 @@ def test_layers_by_work_are_all_there_and_no_stage_is_empty(work, logits, parts)
 
 @pytest.mark.parametrize(
     ("group", "tolerance"),
-    [("mosaicml-a100-80g", 0.1), ("mosaicml-h100-large", 0.1), ("torchtitan-a100", 0.135)],
+    [
+        pytest.param("mosaicml-a100-80g", 0.1, marks=pytest.mark.large),
+        ("mosaicml-h100-large", 0.1),
+        ("torchtitan-a100", 0.135),
+    ],
 )
 def test_half_of_the_rows_of_a_group_are_near(group, tolerance):
     """Half of the rows are predicted within the tolerance, and all of them fit their devices."""
@@ -242,8 +249,7 @@ def test_zero_loses_by_the_shares_of_ranks():
 
 def test_a_hybrid_reduces_inside_its_shards_and_sums_over_the_copies():
     """On two nodes of eight: scattered over the eight of a node, then a share summed over two."""
-    job = build_job(scenario("torchtitan", shard=8))
-    stacked = job.layers.stacked(0, 0)[0]
+    job, stacked = first_layer("torchtitan", shard=8)
     pushed = layer_push(job, stacked, BACKWARD)
     scattered = sum(c.nbytes for c in pushed if c.operation == "reduce-scatter")
     summed = sum(c.nbytes for c in pushed if c.axis == "copies")

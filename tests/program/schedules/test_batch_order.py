@@ -24,7 +24,7 @@ def long_batches(draw):
     return schedule, stages, fitting[-1 - draw(st.integers(0, len(fitting) - 1))], chunks
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(long_batches())
 def test_the_order_of_a_long_batch_is_that_of_its_steps(shape):
     """The order made from two short batches has the codes and inputs of the written-out steps."""

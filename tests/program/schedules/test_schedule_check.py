@@ -65,7 +65,7 @@ def refusal(lines, microbatches=2, chunks=1):
 def test_a_wrong_schedule_is_drawn(lines, sentence, drawn):
     """The step at fault is in brackets, and the sentence names step and stage."""
     assert refusal(lines).splitlines() == [
-        sentence, *(f"stage {stage}   {line}" for stage, line in enumerate(drawn)),
+        sentence, *(f"stage {stage}   {line}" for stage, line in enumerate(drawn))
     ]  # fmt: skip
 
 

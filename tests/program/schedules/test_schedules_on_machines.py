@@ -16,7 +16,7 @@ from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT
 
 SMALL = ("frontier-22b", "batch.global=32", "recompute=none")
 TENSOR = (
-    "frontier-175b", "cluster.nodes=4", "plan.pipeline=4", "plan.data=2", "batch.global=16",
+    "frontier-175b", "cluster.nodes=4", "plan.pipeline=4", "plan.data=2", "batch.global=16"
 )  # fmt: skip
 WORK = ("matmul", "attention", "memory_bound")
 NAMES = tuple(SCHEDULES)
@@ -105,7 +105,7 @@ def test_what_dualpipe_pairs_hides_the_exchange_of_experts():
     """Exposed exchange decreases, and it slows concurrent kernels by the units it occupies."""
     given = (
         "mixtral-ep-imbalance", "experts={load: balanced}", "batch.global=256", "plan.zero=0",
-        "plan.data=8", "plan.pipeline=4", "plan.expert=8", "cluster.nodes=4",
+        "plan.data=8", "plan.pipeline=4", "plan.expert=8", "cluster.nodes=4"
     )  # fmt: skip
     shown, hidden = stepped("zb-h1", given), stepped("dualpipe", given)
 
