@@ -1,6 +1,5 @@
 """Where ranks run: every placement is a permutation, and makes the requested ranks neighbours."""
 
-import re
 from dataclasses import replace
 from itertools import pairwise, permutations, product
 from math import prod
@@ -10,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.answers import to_json
-from clustersim.errors import ScenarioError
 from clustersim.metrics.communication import GroupLinks, NodeSpan, links_of_groups
 from clustersim.plan.parallelism import AXES, Plan
 from clustersim.plan.placement import Placement, snake
@@ -323,65 +321,3 @@ def test_the_answer_and_the_json_tell_the_same_groups():
     assert "placement     pipeline, data (innermost first)" in lines
     assert "pipeline      8 ranks on 1 node, over xgmi 37.5 GB/s" in lines
     assert [line for line in lines if line.startswith("data group    2 ranks on 2 nodes, over ")]
-
-
-# --- complaints -----------------------------------------------------------------------------------
-
-REFUSED = {
-    "order=[data, tensor]": (
-        "plan.placement.order: leaves out pipeline, of degree 8"
-        " (name every axis of degree above 1: data, pipeline)"
-    ),
-    "order=[data, pipeline, data]": "plan.placement.order: names data twice (each axis once)",
-    "order=[data, pipe]": (
-        "plan.placement.order[1]: must be 'tensor', 'context', 'data' or 'pipeline', not 'pipe'"
-    ),
-    "boxes=[2, 2]": (
-        "plan.placement.boxes: 'frontier' is not a torus, which boxes could divide"
-        " (leave boxes out, or list the devices)"
-    ),
-    "devices=[3, 0, 3]": (
-        "plan.placement.devices[2]: device 3 is already that of rank 0 (each device runs one rank)"
-    ),
-    "devices=[3, 16]": ("plan.placement.devices[1]: 16 is no device of the job (it has 0 to 15)"),
-    "devices=[3, 0, 1]": (
-        "plan.placement.devices: has 3 of the job's 16 devices; the first that is missing is 2"
-    ),
-    "boxes=[2, 2, 2]": (
-        "plan.placement.boxes: has 3 lengths, but the job's 4 x 6 nodes have 2 axes"
-        " (one length for each)"
-    ),
-    "boxes=[2, 4]": (
-        "plan.placement.boxes[1]: 4 does not divide the 6 nodes along that axis of the job's 4 x 6"
-        " (allowed: 1, 2, 3, 6)"
-    ),
-}
-
-
-ON_A_TORUS = ("boxes=[2, 2, 2]", "boxes=[2, 4]")
-
-
-@pytest.mark.parametrize("wish", REFUSED)
-def test_a_placement_that_cannot_be_is_refused(wish):
-    """One line has the place, the problem, and what is allowed, such as lengths on a torus."""
-    job = ("megatron21-t1-1.7b", *torus(4, 6)) if wish in ON_A_TORUS else ("frontier-22b",)
-    with pytest.raises(ScenarioError, match=f"{re.escape(REFUSED[wish])}$"):
-        build_job(load(job[0], [*job[1:], f"plan.placement.{wish}"]))
-
-
-def test_boxes_need_to_know_the_job_of_a_torus():
-    """The first nodes of a machine are no block of it."""
-    few = ("cluster.nodes=8", "plan.data=8", "plan.placement.boxes=[2, 2]")
-
-    with pytest.raises(
-        ScenarioError, match=r"8 nodes of the job are not a block of the 4 x 6 torus \(set"
-    ):
-        build_job(load("megatron21-t1-1.7b", [*torus(4, 6), *few]))
-
-
-def test_a_list_goes_with_nothing_else():
-    """Two contradicting keys are rejected."""
-    wish = "plan.placement={devices: [1, 0], order: [data], boxes: [2]}"
-
-    with pytest.raises(ScenarioError, match=r"'devices' excludes boxes and order \(leave out"):
-        load("frontier-22b", [wish])

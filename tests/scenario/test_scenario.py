@@ -159,64 +159,6 @@ def test_a_setting_is_the_place_of_its_value():
 
 
 @pytest.mark.parametrize(
-    ("setting", "problem"),
-    [
-        ("plan", "is not of the form key=value"),
-        ("=3", "is not of the form key=value"),
-        ("plan.tensr=2", "plan.tensr: unknown key (did you mean 'tensor'?)"),
-        ("cluster.nick.bandwidth=x2", "cluster.nick: unknown key (did you mean 'nic'?)"),
-        ("plan.tensor.deep=3", "plan.tensor has no parts"),
-        ("published[3].value=80", "published has entries 0 to 0"),
-        ("published=x2", "no number here to scale"),
-        (
-            "cluster.nic.bandwith=x2",
-            "cluster.nic.bandwith: no value here to scale (did you mean 'bandwidth'?)",
-        ),
-        ("precision=x2", "'fp16' is not a number that can be scaled"),
-        ("plan.tensor=x0", "plan.tensor: must be a whole number, not 'x0'"),
-        ("batch.global=/3", "batch.global: must be a whole number, not 213.33333333333331"),
-        ("plan.layers=3", "plan.layers: must be 'even', 'with-ends', 'filled' or 'by-work', not 3"),
-        ("plan.layers=[6, -1]", "plan.layers[1]: must be at least 0, not -1"),
-        ("plan.zero=x4", "plan.zero: must be 0, 1, 2 or 3, not 4"),
-        ("plan.tensor=", "plan.tensor: must be a whole number, not null"),
-        (
-            "cluster.node=dgx-a10",
-            "cluster.node: no node named 'dgx-a10' (did you mean 'dgx-a100'?)",
-        ),
-        # A launcher's name of a key is no key, but the message has the key.
-        ("plan.tp=2", "plan.tp: unknown key (did you mean 'tensor'?)"),
-        ("plan.pp=2", "plan.pp: unknown key (did you mean 'pipeline'?)"),
-        ("plan.dp=2", "plan.dp: unknown key (did you mean 'data'?)"),
-        ("plan.cp=2", "plan.cp: unknown key (did you mean 'context'?)"),
-        ("plan.ep=2", "plan.ep: unknown key (did you mean 'expert'?)"),
-        (
-            "plan.tensor_model_parallel_size=2",
-            "plan.tensor_model_parallel_size: unknown key (did you mean 'tensor'?)",
-        ),
-        ("batch.mbs=2", "batch.mbs: unknown key (did you mean 'micro'?)"),
-    ],
-)
-def test_a_wrong_setting_is_named_with_its_reason(setting, problem):
-    """The one line of the error quotes the setting and names the problem."""
-    with pytest.raises(ClustersimError) as caught:
-        set_(setting)
-
-    assert str(caught.value) == f"--set {setting}: {problem}"
-
-
-@pytest.mark.parametrize(
-    ("setting", "problem"),
-    [("plan.tensor=[", "is not valid YAML ("), ("cluster.nic.bandwidth=30", "30 has no unit")],
-)
-def test_half_a_list_or_a_quantity_without_unit_is_blamed_on_its_setting(setting, problem):
-    """It has the message of a file with such a value."""
-    with pytest.raises(ClustersimError, match=f"^--set {re.escape(setting)}:") as caught:
-        set_(setting)
-
-    assert problem in str(caught.value)
-
-
-@pytest.mark.parametrize(
     "setting",
     [
         "cluster.node.name=dgx-a100",
@@ -329,115 +271,6 @@ def refusal(name, *given_):
     return str(caught.value).splitlines()
 
 
-def test_a_tensor_degree_that_does_not_divide_has_its_divisors():
-    """Attention heads must be shared evenly; the degrees that do are listed."""
-    (line,) = refusal("frontier-22b", "plan.tensor=5", "cluster.nodes=10")
-
-    assert line == (
-        "--set plan.tensor=5: plan.tensor: 5 does not divide the 48 attention heads and 24576 ffn"
-        " columns of 'gpt-22b' (divisors up to 10: 1, 2, 3, 4, 6, 8)"
-    )
-
-
-@pytest.mark.parametrize(
-    ("setting", "problem"),
-    [
-        (
-            "plan.tensor=2",
-            "plan: tensor 2 x pipeline 8 x data 2 = 32 ranks, but the job has 16 devices"
-            " (data 1 would fill them)",
-        ),
-        (
-            "plan.data=3",
-            "plan: tensor 1 x pipeline 8 x data 3 = 24 ranks, but the job has 16 devices"
-            " (data 2 would fill them)",
-        ),
-        (
-            "plan.pipeline=3",
-            "plan: tensor 1 x pipeline 3 x data 2 = 6 ranks, but the job has 16 devices"
-            " (change the degrees or cluster.nodes so that both are equal)",
-        ),
-    ],
-)
-def test_a_plan_that_does_not_fill_its_devices_has_what_would(setting, problem):
-    """The product of the degrees is compared with the devices of the nodes."""
-    (line,) = refusal("frontier-22b", setting, "batch.global=48")
-
-    assert re.fullmatch(rf".*frontier-22b\.yaml:{LINES['plan']}: {re.escape(problem)}", line)
-
-
-@pytest.mark.parametrize(
-    ("given_", "problem"),
-    [
-        (
-            ["batch.global=33"],
-            "batch.global: 33 is not a multiple of data 2 x micro 1 = 2 (nearest: 32, 34)"
-        ),
-        (
-            ["batch.micro=3", "batch.global=4"],
-            "batch.global: 4 is not a multiple of data 2 x micro 3 = 6 (nearest: 6)"
-        ),
-        (["plan.chunks=2"],
-            "plan.chunks: 2 has no effect with schedule '1f1b' (leave it out, or one of"
-            " interleaved-1f1b, looped-bfs, zb-v, dualpipe, dualpipe-v)"),
-        (
-            ["cluster.nodes=16", "plan.pipeline=64"],
-            "plan.pipeline: 64 stages for the 48 layers of 'gpt-22b'"
-            " (at most one for each layer)"
-        ),
-        (
-            ["cluster.nodes=8", "plan.pipeline=32"],
-            "plan.pipeline: 32 stages cannot share the 48 layers of 'gpt-22b' equally"
-            " (allowed: 1, 2, 3, 4, 6, 8, 12, 16, 24, 48; or plan.layers: with-ends, or a list)"
-        ),
-        (["plan.layers=[24, 24]"], "plan.layers: 2 numbers for 8 stages"),
-        (
-            ["plan.layers=[5, 6, 6, 6, 6, 6, 6, 6]"],
-            "plan.layers: add up to 47, but 'gpt-22b' has 48 layers"
-            " (with-ends would give 5, 6, 6, 7, 6, 6, 6, 6)"
-        ),
-        (
-            ["plan.layers=[12, 0, 6, 6, 6, 6, 6, 6]"],
-            "plan.layers: leaves stage 1 of 8 without layers (at least 1, or 0 in the first and the"
-            " last, which hold embedding and logits)"
-        ),
-        (
-            ["plan.sequence_parallel=true"],
-            "plan.sequence_parallel: has no effect with tensor 1"
-            " (leave it out, or take tensor 2 or more)"
-        ),
-        (
-            ["framework=megatron-lm", "plan.zero=1"],
-            "plan.zero: 1 is not offered by the framework (it offers 0)"
-        ),
-        (
-            ["plan.chunks=2", "plan.schedule=interleaved-1f1b"],
-            "plan.schedule: 'interleaved-1f1b' is not offered by the framework"
-            " (it offers 1f1b, gpipe; what if it did: framework.schedules=[interleaved-1f1b])"
-        ),
-        (
-            ["framework=megatron-lm", "plan.zero=0", "plan.schedule=interleaved-1f1b",
-             "plan.chunks=1"],
-            "plan.schedule: interleaved-1f1b needs at least 2 chunks a stage, and there are 1"
-            " (plan.chunks=2)"
-        ),
-        (
-            ["framework=megatron-lm", "plan.zero=0", "plan.chunks=2", "batch.global=24",
-             "plan.schedule=interleaved-1f1b"],
-            "plan.schedule: interleaved-1f1b needs the microbatches to be a multiple of the 8"
-            " stages, not 12"
-        )
-    ]
-)  # fmt: skip
-def test_a_layout_that_cannot_run_is_reported(given_, problem):
-    """One line names the setting, the key, the number and what would do."""
-    (line,) = refusal("frontier-22b", *given_)
-    key = problem.partition(":")[0]
-    blamed = next(setting for setting in reversed(given_) if setting.startswith(f"{key}="))
-
-    assert line == f"--set {blamed}: {problem}"
-
-
 def test_all_problems_of_a_layout_are_reported_together():
     """One line each: of machine, schedule, framework, model and batch, and what has no effect."""
     changes = {
@@ -455,26 +288,6 @@ def test_all_problems_of_a_layout_are_reported_together():
         "cluster.nodes", "plan.schedule", "plan.zero", "plan.tensor", "plan",
         "batch.global", "plan.context_method", "recompute.stages"
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("table", "problem"),
-    [
-        ("{stages: [0, 8]}", "recompute.stages: there is no stage 8 (0 to 7)"),
-        ("{mode: none, every: 2}",
-            "recompute: every and stages have no effect with mode none (leave them out)"),
-        ("{mode: full, ops: [up]}",
-            "recompute: 'ops' excludes mode (leave out one or the other)"),
-        ("{evry: 2}", "recompute.evry: unknown key (did you mean 'every'?)"),
-        ("half", "recompute: must be 'none', 'selective' or 'full', not 'half'")
-    ]
-)  # fmt: skip
-def test_a_recomputation_that_cannot_be_is_reported(table, problem):
-    """A table that contradicts itself, or the layout, is rejected."""
-    with pytest.raises(ClustersimError) as caught:
-        build_job(load("frontier-22b", [f"recompute={table}"]))
-
-    assert str(caught.value) == f"--set recompute={table}: {problem}"
 
 
 def test_an_operation_that_no_layer_has_is_named_with_its_neighbour():
@@ -687,10 +500,6 @@ def test_run_dash_reads_standard_input(monkeypatch):
     assert "(standard input):2: zzz: unknown key" in str(caught.value)
 
 
-def test_assumed_took_keys_that_a_scenario_does_not_have():
-    """A reason belongs to a key of the scenario; another one is rejected with the similar key."""
-    with pytest.raises(ScenarioError, match=r"no key 'plann' \(did you mean 'plan'\?\)$"):
-        load("frontier-22b", ["assumed.plann=a guess"])
-    assert (
-        "batch.micro" in load("frontier-22b", ["assumed={batch.micro: a guess}"]).scenario.assumed
-    )
+def test_a_reason_belongs_to_a_key_of_the_scenario():
+    """It is kept by the dotted key."""
+    assert "batch.micro" in set_("assumed={batch.micro: a guess}").assumed

@@ -2,7 +2,6 @@
 
 import pytest
 
-from clustersim.errors import CatalogError, ScenarioError
 from clustersim.scenario.load import load
 
 RUN = "training.steps=1000"
@@ -25,18 +24,3 @@ def test_a_run_has_its_own_failures_or_those_that_its_cluster_names(scenario, se
     failures = load(scenario, settings).scenario.training.failures
 
     assert (failures and failures.name) == name
-
-
-def test_a_scenario_has_a_cluster():
-    """Null is no cluster, although it is no failures."""
-    with pytest.raises(ScenarioError, match=r"^--set cluster=null: cluster: "):
-        load(META, ["cluster=null"])
-
-
-def test_a_cluster_that_names_no_file_of_failures_is_rejected():
-    """One line names the change and the nearest file."""
-    changed = [RUN, "cluster.reliability=rsc-9"]
-    with pytest.raises(
-        (CatalogError, ScenarioError), match=r"^--set .*no reliability named 'rsc-9'"
-    ):
-        load("frontier-22b", changed)

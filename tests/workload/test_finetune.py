@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.errors import ClustersimError
 from clustersim.scenario.load import load
 from clustersim.simulation.step.build import build_job
 from clustersim.workload.finetune import Finetune, frozen_bytes, linears, trainable, tuned_flops
@@ -322,33 +321,6 @@ ENDS = "[embedding, logits]"
 
 
 FULL, FROZEN = "finetune.method=full", f"finetune.frozen={ENDS}"
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "complaint"),
-    [
-        ("qlora-70b-2x3090", ["finetune={method: qlora, bits: 16}"], "bits: 16 is not quantised"),
-        ("qlora-70b-2x3090", ["finetune={method: lora, targets: []}"], "targets: is empty"),
-        ("qlora-70b-2x3090", ["finetune={method: lora, quantiser: hqq}"], "quantiser: has no eff"),
-        ("qlora-70b-2x3090", ["finetune={method: lora, rang: 8}"], "rang: unknown key"),
-        (
-            "qlora-70b-2x3090",
-            ["model=mixtral-8x7b"],
-            "adapters for experts, which 'mixtral-8x7b' has, are not modelled",
-        ),
-        ("frontier-22b", [FULL], "names no part, all is trained"),
-        ("frontier-22b", ["finetune.method=lora", FROZEN], "has no effect with adapters"),
-        ("frontier-22b", [FULL, FROZEN, "finetune.rank=8"], "rank: has no"),
-        ("frontier-22b", [FULL, "finetune.frozen=[logits]"], "share their weights"),
-    ],
-)
-def test_a_choice_that_means_nothing_is_refused(name, changes, complaint):
-    """One line states which key is unknown or has no effect.
-
-    A tied matrix is frozen at both ends or at none.
-    """
-    with pytest.raises(ClustersimError, match=complaint):
-        build_job(load(name, changes))
 
 
 @pytest.mark.parametrize("name", ["fugaku-30b-pp48", "llama3-405b-16k"])
