@@ -20,8 +20,6 @@ from clustersim.scenario.load import (
     LoadedService,
     load_any,
     name_of,
-    service,
-    training_step,
 )
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.service.answer import ServeAnswer
@@ -63,14 +61,6 @@ class Variant:
     point: Mapping[str, Value] = field(default_factory=dict)
     problem: str | None = None
     memory_first: bool = False
-
-    def load(self, files: ScenarioFiles | None = None) -> Loaded:
-        """Return the scenario of a training step with its changes, as `load_any` does."""
-        return training_step(self.load_any(files))
-
-    def load_service(self, files: ScenarioFiles | None = None) -> LoadedService:
-        """Return the serving scenario with its changes, as `load_any` does."""
-        return service(self.load_any(files))
 
     def load_any(self, files: ScenarioFiles | None = None) -> Loaded | LoadedService:
         """Return the scenario with its changes.
@@ -135,11 +125,6 @@ class Run:
     def step(self) -> RunAnswer | None:
         """The answer of a training step; None unless one ran."""
         return self.answer if isinstance(self.answer, RunAnswer) else None
-
-    @property
-    def service(self) -> ServeAnswer | None:
-        """The answer of a service; None unless one ran."""
-        return self.answer if isinstance(self.answer, ServeAnswer) else None
 
 
 @garbage_collection_off()  # until the result, of which only the answer is kept, is freed

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from math import sqrt
 from statistics import fmean, median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,9 +148,7 @@ def summarise(outcomes: Sequence[Outcome]) -> ErrorSummary:
         count=len(outcomes),
         gradable=len(graded),
         gating=len(scored),
-        mean_abs_error=_mean(errors),
-        median_abs_error=median(errors) if errors else None,
-        p90_abs_error=_percentile(errors) if errors else None,
+        **_sizes(errors),
         gating_mean_abs_error=_mean(scored),
         worst=None if worst is None else errors[worst],
         worst_id=None if worst is None else ran[worst][0].id,
@@ -178,9 +176,7 @@ def _baseline(outcomes: Sequence[Outcome]) -> Baseline | None:
         tflops=scores[0][0] / 1e12 if single else None,
         convention=scores[0][1] if single else None,
         count=len(errors),
-        mean_abs_error=fmean(errors),
-        median_abs_error=median(errors),
-        p90_abs_error=_percentile(errors),
+        **_sizes(errors),
         worst=max(errors),
     )
 
@@ -228,9 +224,16 @@ def _groups(outcomes: Sequence[Outcome]) -> list[list[Outcome]]:
     return list(groups.values())
 
 
-def _percentile(errors: Sequence[float]) -> float:
-    """Return the 90th percentile of some errors, interpolated."""
-    return float(np.percentile(errors, 90))
+def _sizes(errors: Sequence[float]) -> dict[str, Any]:
+    """Return mean, median and 90th percentile, interpolated, of absolute errors; None without any.
+
+    The keys are those of the answers.
+    """
+    return {
+        "mean_abs_error": _mean(errors),
+        "median_abs_error": median(errors) if errors else None,
+        "p90_abs_error": float(np.percentile(errors, 90)) if errors else None,
+    }
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -290,9 +293,7 @@ def _errors(metric: str, graded: Sequence[tuple[Grade, float | None]]) -> Metric
     return MetricErrors(
         metric=metric,
         count=len(errors),
-        median_abs_error=median(absolute),
-        mean_abs_error=fmean(absolute),
-        p90_abs_error=_percentile(absolute),
+        **_sizes(absolute),
         bias=median(errors),
         roofline_count=len(same),
         roofline_median_abs_error=median(other for _, other in same) if same else None,

@@ -114,7 +114,7 @@ def points_of(*arguments, name="frontier-22b", **options):
 def test_more_devices_are_more_replicas(kind, batch):
     """32 devices are 4 nodes and 4 replicas; the batch grows with them in weak scaling only."""
     point = points_of(**{kind: (32,)})[32]
-    plan = point.variant.load().scenario.plan
+    plan = point.variant.load_any().scenario.plan
 
     assert (point.nodes, plan.data, point.load) == (4, 4, batch)
 
@@ -122,7 +122,7 @@ def test_more_devices_are_more_replicas(kind, batch):
 def test_another_axis_takes_the_devices():
     """Twice the devices on the tensor axis are tensor 2; replicas stay two."""
     point = points_of(weak=(32,), axis="tensor")[32]
-    plan = point.variant.load().scenario.plan
+    plan = point.variant.load_any().scenario.plan
 
     assert (plan.tensor, plan.data, point.load) == (2, 2, 64)
 
@@ -213,7 +213,7 @@ scaling:
       - {devices: 16, set: {batch.micro: 1}}
 """
     (curve,) = curves_of([written(tmp_path, text)], ScalingRequest())
-    batches = [point.variant.load().scenario.batch for point in curve.points]
+    batches = [point.variant.load_any().scenario.batch for point in curve.points]
 
     assert [(batch.global_, batch.micro) for batch in batches] == [(16, 2), (16, 1)]
     assert curve.changed == ("batch.global=16",)

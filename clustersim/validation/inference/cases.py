@@ -27,7 +27,7 @@ from clustersim.scenario.entries import entry
 from clustersim.topology.cluster import build_cluster
 from clustersim.validation.cases.machines import Choice, matches
 from clustersim.validation.cases.reasons import Reason, Ungradable, not_stated
-from clustersim.validation.cases.rows import Missing, Row, Section, family_row
+from clustersim.validation.cases.rows import Missing, Row, Section, family_row, part
 from clustersim.validation.cases.values import Count, Number, Text
 from clustersim.workload.model import build_model
 
@@ -117,29 +117,6 @@ LONGEST: Final = 131_072
 """Tokens of a sequence that models are served with, longer than those of training."""
 
 
-class ServingSystem(Section):
-    """The machine of a row."""
-
-    accelerator: Text = None
-    gpus: Count = None
-
-
-class ServingFormats(Section):
-    """Number formats of a row, in its own words."""
-
-    weights: Any = None
-    kv: Any = None
-
-
-class ServingLayout(Section):
-    """The layout of a row: `ep` of experts, `attention_dp` groups of attention."""
-
-    tp: Count = None
-    pp: Count = None
-    ep: Count = None
-    attention_dp: Count = None
-
-
 class Workers(Section):
     """The workers of one of two separate pools."""
 
@@ -175,12 +152,16 @@ class ServingMeasures(Section):
 
 
 class InferenceRow(Section):
-    """What a row states in addition to a `Row`."""
+    """What a row states in addition to a `Row`; number formats in its own words."""
 
-    system: Annotated[ServingSystem, Missing] = ServingSystem()
+    accelerator: Text = part("system", "accelerator")
     model: Text = None
-    precision: Annotated[ServingFormats, Missing] = ServingFormats()
-    parallel: Annotated[ServingLayout, Missing] = ServingLayout()
+    weights: Any = part("precision", "weights")
+    kv: Any = part("precision", "kv")
+    tensor: Count = part("parallel", "tp")
+    pipeline: Count = part("parallel", "pp")
+    expert: Count = part("parallel", "ep")
+    attention_data: Count = part("parallel", "attention_dp")
     serving: Annotated[ServingLoad, Missing] = ServingLoad()
     measured: Annotated[ServingMeasures, Missing] = ServingMeasures()
 
@@ -267,7 +248,7 @@ def inference_case(row: Row) -> InferenceCase:
     fields, settings = family_row(row, InferenceRow), inference_settings()
     load, assumed = fields.serving, dict[str, str]()
     reasons = [*_missing(fields)]
-    name = fields.system.accelerator or ""
+    name = fields.accelerator or ""
     machine = next((m for m in settings.machines if matches_any(m.accelerators, name)), None)
     model = next((m for m in settings.models if matches_any(m.names, fields.model or "")), None)
     engine = next((e for e in settings.engines if matches_any(e.names, load.engine or "")), None)
@@ -326,8 +307,8 @@ def _missing(fields: InferenceRow) -> list[Reason]:
     needed = {
         "input length": isinstance(load.isl, int | float),
         "output length": isinstance(load.osl, int | float) or load.mode in _WITHOUT_OUTPUT,
-        "number formats": fields.precision.weights is not None,
-        "layout": fields.parallel.tp is not None or load.decode is not None,
+        "number formats": fields.weights is not None,
+        "layout": fields.tensor is not None or load.decode is not None,
     }
     if load.mode in _WITH_USERS:
         needed["number of users"] = isinstance(load.batch_or_concurrency, int | float)
@@ -343,7 +324,7 @@ def _unknown(
 ) -> list[Reason]:
     """Return what no file describes, or a required setting of the model that is not stated."""
     words = {
-        "machine": (machine, fields.system.accelerator),
+        "machine": (machine, fields.accelerator),
         "model": (model, fields.model),
         "engine": (engine, fields.serving.engine),
     }
@@ -360,11 +341,11 @@ def _unknown(
 
 def _layout(fields: InferenceRow, devices: int) -> tuple[Layout, int]:
     """Return the layout of a replica, and the replicas of the pool that generates tokens."""
-    pool, parallel = fields.serving.decode, fields.parallel
+    pool = fields.serving.decode
     if pool is not None:
         return _pool_layout(pool), pool.num_workers or 1
-    tensor = (parallel.tp or 1) * devices
-    return Layout(tensor, parallel.pp or 1, parallel.ep or 1, parallel.attention_dp or 1), 1
+    degrees = fields.pipeline or 1, fields.expert or 1, fields.attention_data or 1
+    return Layout((fields.tensor or 1) * devices, *degrees), 1
 
 
 def _pool_layout(pool: Workers) -> Layout:
@@ -387,7 +368,7 @@ def _formats(
     requested : whether the engine has a cache of 8 bits on request only
     """
     words = settings.formats
-    stated = fields.precision.weights
+    stated = fields.weights
     weights = words.get(str(fields.serving.moe_quant), words.get(str(stated), ""))
     if not isinstance(stated, str):
         weights = "bf16"
@@ -396,7 +377,7 @@ def _formats(
         raise Ungradable.because("number format unknown", f"no number format '{stated}'")
     wide = weights if WEIGHTS[weights] == WEIGHTS["bf16"] else "bf16"
     parts = model.formats.get(weights, {"weights": weights})
-    kv = words.get(str(fields.precision.kv), "")
+    kv = words.get(str(fields.kv), "")
     if not kv:
         scaled = parts["weights"] == "nvfp4" or not (requested or weights == wide)
         kv = "fp8" if scaled else wide
