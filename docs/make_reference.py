@@ -20,8 +20,7 @@ from typing import Any
 from schema_keys import Key, answer_keys, check_meanings, file_keys
 
 from clustersim.answers import schema
-from clustersim.calibration.kernels.fits import KernelFits
-from clustersim.calibration.kernels.grades import KernelGrades
+from clustersim.calibration.kernels.fits import KernelFits, KernelGrades
 from clustersim.calibration.runs.answer import Calibration
 from clustersim.catalog.finding import FOLDERS, entry_names
 from clustersim.catalog.reading import read_yaml

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from clustersim.calibration.kernels.fits import KernelFits
-from clustersim.calibration.kernels.grades import KernelGrade, KernelGrades
+from clustersim.calibration.kernels.fits import KernelFits, KernelGrade, KernelGrades
 from clustersim.calibration.kernels.surfaces import FittedTerm
 from clustersim.calibration.runs.answer import Calibration, NotFitted, TimeErrors
 from clustersim.render.tables import ResultTable, Rows, percent

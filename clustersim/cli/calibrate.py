@@ -202,7 +202,7 @@ def tables_among(paths: Sequence[Path]) -> list[Path]:
 
 def grade_tables(paths: Sequence[Path], accelerator: str | None, *, json_output: bool) -> None:
     """Print the errors of tables of kernels."""
-    from clustersim.calibration.kernels.grades import grade_kernels
+    from clustersim.calibration.kernels.fits import grade_kernels
     from clustersim.calibration.text import GRADES, left_out_lines
 
     answer = grade_kernels(paths, accelerator)

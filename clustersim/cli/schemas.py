@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from clustersim import answers
-from clustersim.calibration.kernels.fits import KernelFits
-from clustersim.calibration.kernels.grades import KernelGrades
+from clustersim.calibration.kernels.fits import KernelFits, KernelGrades
 from clustersim.calibration.runs.answer import Calibration
 from clustersim.engine.network.flows import FinishTimes
 from clustersim.importers.registry import ImportAnswer

@@ -94,10 +94,6 @@ class PlacementFile(Strict):
         return self
 
 
-def _word_or_list(value: object) -> str:
-    return "list" if isinstance(value, list) else "word"
-
-
 class PlanFile(Strict):
     """How the model is distributed over the devices."""
 
@@ -116,7 +112,7 @@ class PlanFile(Strict):
     layers: Annotated[
         Annotated[Literal["even", "with-ends", "filled", "by-work"], Tag("word")]
         | Annotated[list[Whole], Tag("list")],
-        Discriminator(_word_or_list),
+        Discriminator(lambda value: "list" if isinstance(value, list) else "word"),
     ] = Field(
         "even",
         description="layers of each stage, or of each chunk in the order of the model; with-ends"
@@ -280,10 +276,6 @@ def _precision(value: object) -> object:
     return PRECISION_NAMES.get(value.removeprefix("torch."), value)
 
 
-def _mode_or_table(value: object) -> str:
-    return "table" if isinstance(value, dict | RecomputeFile) else "mode"
-
-
 class PublishedNumber(Strict):
     """A published measurement of a scenario; whether it fits is 1 or 0."""
 
@@ -319,7 +311,7 @@ class ScenarioBase(Strict):
     recompute: Annotated[
         Annotated[Literal["none", "selective", "full"], Tag("mode")]
         | Annotated[RecomputeFile, Tag("table")],
-        Discriminator(_mode_or_table),
+        Discriminator(lambda value: "table" if isinstance(value, dict | RecomputeFile) else "mode"),
     ] = "none"
     offload: OffloadFile = OffloadFile()
     finetune: FinetuneFile | None = None

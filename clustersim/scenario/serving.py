@@ -114,10 +114,6 @@ class FormatsFile(Strict):
     )
 
 
-def _word_or_table(value: object) -> str:
-    return "word" if isinstance(value, str) else "table"
-
-
 class SpeculationBase(Strict):
     """The keys of speculative decoding that name no other file."""
 
@@ -188,7 +184,7 @@ class ServingBase(Strict):
     plan: ServingPlanFile = ServingPlanFile()
     precision: Annotated[
         Annotated[Weights, Tag("word")] | Annotated[FormatsFile, Tag("table")],
-        Discriminator(_word_or_table),
+        Discriminator(lambda value: "word" if isinstance(value, str) else "table"),
     ] = Field(description="number format of the weights, or formats by part")
     load: LoadFile
     experts: RoutingFile | None = Field(None, description="load of experts; balanced if missing")

@@ -10,8 +10,13 @@ import pytest
 
 from clustersim.answers import from_json
 from clustersim.calibration.kernels.accelerators import measured_groups
-from clustersim.calibration.kernels.fits import KernelFits, fit_kernels, kernel_files
-from clustersim.calibration.kernels.grades import KernelGrades, grade_kernels
+from clustersim.calibration.kernels.fits import (
+    KernelFits,
+    KernelGrades,
+    fit_kernels,
+    grade_kernels,
+    kernel_files,
+)
 from clustersim.calibration.kernels.tables import read_tables
 from clustersim.catalog.accelerators import AcceleratorRecord, find_kernel_fits
 from clustersim.catalog.checking import checked

@@ -241,13 +241,8 @@ class Result:
     @cached_property
     def stated(self) -> list[str]:
         """Keys of own files whose plain values are taken as stated by the user."""
-        scenario = self.scenario
-        records = {
-            "cluster": scenario.cluster,
-            "model": scenario.model,
-            "framework": scenario.framework,
-        }
-        return [key for name, record in records.items() for key in stated_keys(record, name)]
+        names = ("cluster", "model", "framework")
+        return [key for name in names for key in stated_keys(getattr(self.scenario, name), name)]
 
     @property
     def assumed(self) -> dict[str, str]:

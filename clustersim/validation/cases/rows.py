@@ -18,7 +18,7 @@ from clustersim.catalog.problems import reason
 from clustersim.catalog.reading import read_yaml
 from clustersim.errors import ScenarioError
 from clustersim.validation.cases.reasons import Reason, Ungradable
-from clustersim.validation.cases.values import Amount, Count, Flag, Number, Text, Word, quoted
+from clustersim.validation.cases.texts import Amount, Count, Flag, Number, Text, Word, quoted
 
 Missing = BeforeValidator(lambda value: {} if value is None else value)
 """Read null as a section without keys."""

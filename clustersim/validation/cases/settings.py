@@ -14,8 +14,14 @@ from typing import Any, Final
 
 from clustersim.program.schedules import SCHEDULES
 from clustersim.validation.cases.rows import Batch, Parallel, Row
-from clustersim.validation.cases.texts import sharding_ranks
-from clustersim.validation.cases.values import count, flag, whole_number, word, word_among
+from clustersim.validation.cases.texts import (
+    count,
+    flag,
+    sharding_ranks,
+    whole_number,
+    word,
+    word_among,
+)
 
 RECOMPUTE: Final = ("none", "selective", "full")
 CHEAPEST: Final = "cheapest"

@@ -18,7 +18,7 @@ from clustersim.studies.size import Machine, Trained, fastest_layout
 from clustersim.validation.cases.machines import MachineChoice, machine_of
 from clustersim.validation.cases.reasons import Ungradable, not_stated
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row
-from clustersim.validation.cases.values import Count, Number, Text
+from clustersim.validation.cases.texts import Count, Number, Text
 from clustersim.validation.grading import Graded, graded
 from clustersim.workload.shapes import FAMILIES, shape_of
 

@@ -20,7 +20,7 @@ from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Ungradable
 from clustersim.validation.cases.rows import Row, Section, family_row, part
-from clustersim.validation.cases.values import Count, Number, Text, Word
+from clustersim.validation.cases.texts import Count, Number, Text, Word
 from clustersim.validation.grading import Graded, graded
 
 FAMILY: Final = "energy"

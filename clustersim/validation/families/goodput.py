@@ -12,7 +12,7 @@ the reason.
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import BeforeValidator
 
@@ -26,7 +26,7 @@ from clustersim.simulation.training_run.train import train
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Ungradable, not_stated
 from clustersim.validation.cases.rows import Row, Section, family_row, part
-from clustersim.validation.cases.values import Count, Text
+from clustersim.validation.cases.texts import Count, Text
 from clustersim.validation.grading import Grade, Graded, graded
 
 FAMILY: Final = "goodput"
@@ -207,7 +207,7 @@ def _answer(name: str) -> TrainAnswer:
 @lru_cache
 def _jobs() -> dict[str, tuple[str, int, float]]:
     """Return accelerator, devices and parameters [10^9] of the shipped whole runs."""
-    names = [name for name in entry_names("scenario") if "training" in _data(name)]
+    names = [name for name in entry_names("scenario") if "training" in find("scenario", name).data]
     scenarios = {name: load(name).scenario for name in names}
     return {
         name: (
@@ -217,10 +217,6 @@ def _jobs() -> dict[str, tuple[str, int, float]]:
         )
         for name, scenario in scenarios.items()
     }
-
-
-def _data(name: str) -> Any:
-    return find("scenario", name).data
 
 
 def _shipped_run(row: Row, fields: GoodputRow) -> str | None:

@@ -30,7 +30,7 @@ from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import FORWARD
 from clustersim.validation.cases.reasons import Ungradable, not_stated
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row, part
-from clustersim.validation.cases.values import Count, Number
+from clustersim.validation.cases.texts import Count, Number
 from clustersim.validation.grading import Grade, Graded, graded
 
 FAMILY: Final = "jitter"

@@ -28,7 +28,7 @@ from clustersim.topology.cluster import build_cluster
 from clustersim.validation.cases.machines import Choice, matches
 from clustersim.validation.cases.reasons import Reason, Ungradable, not_stated
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row, part
-from clustersim.validation.cases.values import Count, Number, Text
+from clustersim.validation.cases.texts import Count, Number, Text
 from clustersim.workload.model import build_model
 
 UNCHANGED: Final[dict[str, dict[str, str]]] = {}
