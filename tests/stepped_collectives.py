@@ -18,8 +18,8 @@ from math import prod
 
 from clustersim.program.collectives.algorithm import Message, Round
 from clustersim.program.collectives.algorithms import ALGORITHMS
-from clustersim.program.collectives.double_tree import double_tree
 from clustersim.program.collectives.torus import axis_ring, starting_axes
+from clustersim.program.collectives.trees import double_tree
 from clustersim.topology.fabrics.grid import number_of
 
 Held = list[dict[int, tuple[int, ...]]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from clustersim.catalog.machines import ClusterRecord
-from clustersim.topology.device_power import DevicePower, device_power
+from clustersim.topology.accelerator import DevicePower, device_power
 
 State = Literal["compute", "memory", "communication", "waiting"]
 

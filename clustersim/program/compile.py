@@ -23,8 +23,7 @@ from clustersim.program.links.contention import (
     shared_traffic,
 )
 from clustersim.program.links.in_use import LinksInUse
-from clustersim.program.links.inner import InnerTraffic
-from clustersim.program.links.usage import LinkUsage
+from clustersim.program.links.usage import InnerTraffic, LinkUsage
 from clustersim.program.movement.transfers import (
     joint_collectives,
     norm_sync,

@@ -9,7 +9,7 @@ import numpy as np
 
 from clustersim.arrays import Integers, numbered
 from clustersim.catalog.frameworks import FrameworkRecord
-from clustersim.disturbance.causes import Cause
+from clustersim.disturbance import Cause
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator, Prescribed
@@ -22,13 +22,11 @@ from clustersim.program.schedules.classic import ONE_F_ONE_B
 from clustersim.program.schedules.steps import Order
 from clustersim.program.weights import Weights
 from clustersim.timeline import BACKWARD, FORWARD
-from clustersim.topology.accelerator import Accelerator
-from clustersim.topology.clock_spread import slowest_of
+from clustersim.topology.accelerator import Accelerator, slowest_of
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.model import Transformer
-from clustersim.workload.offload import NO_OFFLOAD, Offload
-from clustersim.workload.ops import NONE, Recompute
+from clustersim.workload.ops import NO_OFFLOAD, NONE, Offload, Recompute
 from clustersim.workload.routing import BALANCED, Routing
 from clustersim.workload.slice import PRECISIONS, Slice, kernel_choice
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.cost.compute import Seconds
-from clustersim.plan.wiring import Wiring
+from clustersim.plan.parallelism import Wiring
 from clustersim.program.blocks.units import Units
 from clustersim.program.links.in_use import LinksInUse
 from clustersim.program.schedules.steps import Code, Order, Row

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from clustersim.cost.compute import Seconds
-from clustersim.plan.wiring import Wiring
+from clustersim.plan.parallelism import Wiring
 from clustersim.program.links.in_use import NO_LINKS
 from clustersim.program.program import Actor, Block, Fused, Position, Program, Tail
 from clustersim.program.schedules.steps import Code, Order, Step, receiver_of

@@ -1,8 +1,22 @@
-"""One device: compute rates, memory, and the calibrated efficiency of its kernels."""
+"""One device: compute rates, memory, and the calibrated efficiency of its kernels.
+
+Spread of clocks: devices of a kind hold different clocks under the same power limit.
+
+    device  0   1   2  ...  n - 1
+    clock   |   |  |     |   |        a step runs at the pace of the slowest
+
+Ranks of a step wait for each other at its collectives, so that kernels that are limited by compute
+take the time of the slowest device, and those limited by memory are as fast as on any other.
+
+Electrical power by what a device does, and its clock under a power cap:
+
+waiting < communication < memory-bound < compute-bound <= cap <= limit of the board
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Final
 
 from clustersim.catalog.accelerators import (
@@ -12,7 +26,67 @@ from clustersim.catalog.accelerators import (
     find_kernel_fits,
 )
 from clustersim.errors import CatalogError
-from clustersim.topology.device_power import DevicePower, device_power
+
+assumed_lowest_voltage_clock: Final = 0.6
+"""Share of the clock at which the voltage is lowest; assumed, as usual for GPUs."""
+
+
+@dataclass(frozen=True)
+class DevicePower:
+    """Electrical power of a device while it runs kernels of a kind [W].
+
+    Attributes
+    ----------
+    idle : without a process
+    waiting, communication, memory, compute : with a process that runs no kernel, exposed
+        collectives, kernels that memory limits, and products or attention; none is above `cap`
+    training : mean of typical steps
+    cap : power that the device does not exceed
+    clock : share of its clock at which products run under this cap
+    """
+
+    idle: float
+    waiting: float
+    communication: float
+    memory: float
+    compute: float
+    training: float
+    cap: float
+    clock: float = 1.0
+
+
+def device_power(record: AcceleratorRecord) -> DevicePower | None:
+    """Return the power of a device, under its power cap; None where its file states none."""
+    facts = record.power
+    if facts is None:
+        return None
+    limit, idle = facts.limit, facts.idle
+    cap = limit if record.power_cap is None else record.power_cap
+    states = ("waiting", "communication", "memory", "compute", "training")
+    drawn = {name: limit * getattr(facts, name) for name in states}
+    capped = {name: min(cap, watts) for name, watts in drawn.items()}
+    return DevicePower(
+        idle=idle, cap=cap, clock=clock_under_cap(cap, drawn["compute"], idle), **capped
+    )
+
+
+def clock_under_cap(cap: float, watts: float, idle: float) -> float:
+    r"""Return the share of the clock at which a device stays below a power cap [unitless].
+
+    .. math:: f = \left(\frac{P_{cap} - P_0}{P - P_0}\right)^{1/3}, \qquad
+              f = \frac{P_{cap} - P_0}{(P - P_0) f_0^2} \text{ below } f_0
+
+    with P = `watts` at full clock and P_0 = `idle`: dynamic power grows with the clock and the
+    square of the voltage, which follows the clock down to the share f_0 and is constant below.
+
+    >>> round(clock_under_cap(400, 700, 70), 3), clock_under_cap(700, 700, 70)
+    (0.806, 1.0)
+    """
+    dynamic = (cap - idle) / (watts - idle) if watts > cap else 1.0
+    clock = dynamic ** (1 / 3)
+    lowest = assumed_lowest_voltage_clock
+    return clock if clock >= lowest else dynamic / lowest**2
+
 
 MEASURED_PRODUCTS: Final = ("training-gemm", "gemm")
 """Kinds of measured kernels that are products of training, the first one preferred."""
@@ -273,3 +347,50 @@ def _flash(facts: FlashKernelFacts) -> FlashKernel:
         )
     )
     return FlashKernel(FlashRate(facts.forward, *ahead), FlashRate(facts.backward, *back))
+
+
+def slowest_of(device: Accelerator, devices: int) -> Accelerator:
+    """Return the slowest of some devices, as it is expected.
+
+    Parameters
+    ----------
+    devices : that wait for each other [count]
+    """
+    clock = slowest_clock(device.clock_spread, devices)
+    return device if clock == 1 else clocked(device, clock)
+
+
+def slowest_clock(spread: float, devices: int) -> float:
+    r"""Return the rate of products on the slowest of some devices, over that on the mean one.
+
+    .. math:: \frac{1}{1 + s\, m(n)}
+
+    with s = `spread` the relative standard deviation of the time of kernels limited by compute,
+    normal over devices, and m(n) the expected maximum of n standard normal numbers.
+    """
+    return 1 / (1 + spread * normal_maximum(devices))
+
+
+@lru_cache(maxsize=256)
+def normal_maximum(count: int) -> float:
+    r"""Return the expected maximum of some standard normal numbers [unitless], to 1 %.
+
+    .. math:: m(n) \approx \Phi^{-1}\left(\frac{n - 3/8}{n + 1/4}\right)
+
+    Blom 1958, *Statistical Estimates and Transformed Beta-Variables*.
+
+    >>> round(normal_maximum(1024), 2)
+    3.23
+    """
+    return NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
+
+
+def clocked(device: Accelerator, clock: float) -> Accelerator:
+    """Return a device with another clock of its compute units; its memory is as fast as before."""
+    ragged = device.gemm_ragged
+    return replace(
+        device,
+        peak={precision: clock * rate for precision, rate in device.peak.items()},
+        clock=clock * device.clock,
+        gemm_ragged=None if ragged is None else clock * ragged,
+    )

@@ -3,12 +3,18 @@
 slow link, slow NIC     a share of the bandwidth remains
 failed NIC              the devices of its node use the other NICs
 failed cable            of a bundle: the others remain; a single one: routes go around it
+
+Routes between switches around links that carry nothing.
+
+leaf0 --x-- spine0 --- leaf1        the same flow takes spine1, an equal path; without one, the
+  +-------- spine1 -----+           shortest other path of single cables
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import permutations
-from typing import Final
+from functools import cached_property
+from itertools import pairwise, permutations
+from typing import TYPE_CHECKING, Final
 
 from clustersim.catalog.tree import nearest
 from clustersim.errors import PlanError
@@ -16,6 +22,9 @@ from clustersim.topology.fabrics import Fabric
 from clustersim.topology.link_names import is_of_nic, links_like, node_of, reverse
 from clustersim.topology.links import Hop, Port
 from clustersim.topology.node import Node, end_name
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)
@@ -194,4 +203,69 @@ def _check_whole(node: Node, number: int, where: str) -> None:
         raise PlanError(
             f"{where}.link: a device of node {number} has no other way to the rest, which cuts the"
             " job in two (use type: slow-link, or leave it out)"
+        )
+
+
+MOST_PATHS: Final = 1_024
+"""Equal paths of which one without a fault is searched, before any other path."""
+
+
+class Detours:
+    """Routes between switches around links that carry nothing.
+
+    Parameters
+    ----------
+    nodes : of the machine
+    """
+
+    def __init__(self, fabric: Fabric, faults: Faults, nodes: int) -> None:
+        self._fabric, self._faults, self._nodes = fabric, faults, nodes
+
+    def between(self, a: Port, b: Port, path_number: int) -> list[Hop]:
+        """Return the links from one switch to another, on a path without failed ones.
+
+        First an equal path, then the shortest other one.
+
+        Raises
+        ------
+        PlanError
+            when there is none.
+        """
+        fabric, faults = self._fabric, self._faults
+        hops = fabric.between(a.switch, b.switch, path_number)
+        if not faults or not faults.blocked(hops):
+            return hops
+        count = fabric.path_count(a.switch, b.switch)
+        for more in range(1, min(count, MOST_PATHS)):
+            other = fabric.between(a.switch, b.switch, (path_number + more) % count)
+            if not faults.blocked(other):
+                return other
+        culprit = next(hop.name for hop in hops if hop.name in faults.failed)
+        return self._around(a.switch_name, b.switch_name, culprit)
+
+    @cached_property
+    def _graph(self) -> "nx.DiGraph":
+        """The single cables between switches; none where a bundle has failed as a whole."""
+        import networkx as nx
+
+        graph, failed = nx.DiGraph(), self._faults.failed
+        cables = [*self._fabric.edges(self._nodes)]
+        if not failed.keys().isdisjoint(hop.name for _, _, hop in cables):
+            for start, end, hop in cables:
+                if hop.name not in failed and not graph.has_edge(start, end):
+                    graph.add_edge(start, end, hop=hop)
+        return graph
+
+    def _around(self, a: str, b: str, culprit: str) -> list[Hop]:
+        """Return the shortest path of single cables without failed ones."""
+        import networkx as nx  # imported here: it takes 0.12 s, and most runs need no graph
+
+        graph = self._graph
+        if {a, b} <= graph.nodes and nx.has_path(graph, a, b):
+            path = nx.shortest_path(graph, a, b)
+            return [graph.edges[ends]["hop"] for ends in pairwise(path)]
+        where = self._faults.failed[culprit]
+        raise PlanError(
+            f"{where}.link: without {culprit} there is no route from {a} to {b}, which"
+            " cuts the job in two (use type: slow-link, or leave it out)"
         )

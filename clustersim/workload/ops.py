@@ -6,6 +6,7 @@ its backward (in reverse order) and of recomputation, and the bytes that stay al
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from clustersim.workload.kernels import Gemm, Kernel, Overlapped, Stream
 
@@ -169,3 +170,45 @@ class Recompute:
 
 
 NONE = Recompute()
+
+
+@dataclass(frozen=True)
+class Offload:
+    """What is offloaded to the host, with copies on demand.
+
+    A rank's shard of a layer is copied from the host before the layer is gathered, and gradients of
+    trained weights to it; an optimiser on the host receives gradients and returns weights; saved
+    activations are copied in the forward, and back in the backward. Rajbhandari et al. 2021,
+    ZeRO-Infinity, arXiv:2104.07857; PyTorch, ``CPUOffload`` of FSDP.
+
+    Attributes
+    ----------
+    parameters : weights and gradients, copied layer by layer
+    optimiser : optimiser states; the optimiser runs on the host
+    activations : activations saved from forward to backward
+    """
+
+    parameters: bool = False
+    optimiser: bool = False
+    activations: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is offloaded."""
+        return self.parameters or self.optimiser or self.activations
+
+    @property
+    def host_optimiser(self) -> bool:
+        """Whether the host runs the optimiser: if it holds weights or states."""
+        return self.parameters or self.optimiser
+
+
+NO_OFFLOAD = Offload()
+
+
+class HostCopy(NamedTuple):
+    """A copy between device and host memory: bytes per device [B]."""
+
+    name: str
+    nbytes: float
+    direction: Literal["to-host", "from-host"]

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from clustersim.disturbance.causes import Jitter, Pauses, SequenceLengths
-from clustersim.disturbance.draws import (
+from clustersim.disturbance import (
+    Jitter,
+    Pauses,
+    SequenceLengths,
     attention_loads,
     generator,
     jitter_factors,

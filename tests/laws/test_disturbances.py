@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from clustersim.disturbance.causes import Draw
+from clustersim.disturbance import Draw
 from clustersim.engine.direct_replay import DirectReplay
 from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.replay import replay, run_to_end

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bubbles import bubble_overhead, dualpipe_bubble, zero_bubble
 from clustersim.errors import ScenarioError
 from clustersim.memory.levels import peak_activations
-from clustersim.plan.wiring import WIRINGS, Wiring
+from clustersim.plan.parallelism import WIRINGS, Wiring
 from clustersim.program.schedules import SCHEDULES, schedule_text
 from clustersim.program.schedules.check import check_steps
 from clustersim.program.schedules.classic import INTERLEAVED

@@ -12,7 +12,7 @@ from clustersim import CatalogError, simulate
 from clustersim.cost.power import STATE_OF, STATES, machine_power
 from clustersim.metrics.attribution import PARTS
 from clustersim.scenario.load import load
-from clustersim.topology.device_power import clock_under_cap
+from clustersim.topology.accelerator import clock_under_cap
 
 CAP = "cluster.node.accelerator.power_cap"
 NAMES = ("megatron21-t1-18b", "frontier-22b", "korthikanti-22b-seqsel", "qlora-70b-2x4090")

@@ -3,7 +3,7 @@
 import pytest
 
 import clustersim
-from clustersim.topology.device_power import device_power
+from clustersim.topology.accelerator import device_power
 
 NAME = "llama3-70b-h100-serving"
 SMALL = {"load.concurrency": 8, "load.requests": 16}

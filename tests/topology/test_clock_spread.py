@@ -5,8 +5,7 @@ import pytest
 from clustersim.cost.kernels.products import gemm_seconds, stream_seconds
 from clustersim.scenario.entries import entry
 from clustersim.simulation.step.simulate import simulate
-from clustersim.topology.accelerator import build_accelerator
-from clustersim.topology.clock_spread import normal_maximum, slowest_of
+from clustersim.topology.accelerator import build_accelerator, normal_maximum, slowest_of
 from clustersim.workload.kernels import Gemm
 
 MI250X = build_accelerator(entry("accelerator", "mi250x-gcd").record)

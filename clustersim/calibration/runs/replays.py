@@ -26,7 +26,7 @@ from clustersim.memory.peak import estimate_memory
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.step.build import build_job
-from clustersim.simulation.step.replay_step import replay_step
+from clustersim.simulation.step.simulate import replay_step
 from clustersim.topology.accelerator import build_accelerator
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.case import case_of

@@ -21,8 +21,7 @@ from clustersim.program.schedules.steps import WHOLE
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT
 from clustersim.workload.kernels import Axis, Collective, Kernel, flat
 from clustersim.workload.layers.ends import boundary_gather
-from clustersim.workload.offload import HostCopy
-from clustersim.workload.ops import backward, forward, of_inputs, of_weights
+from clustersim.workload.ops import HostCopy, backward, forward, of_inputs, of_weights
 
 Transfers = Sequence[Collective | HostCopy]
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from clustersim.arrays import Integers
 from clustersim.cost.compute import Seconds
-from clustersim.disturbance.causes import Jitter
-from clustersim.disturbance.draws import attention_loads, generator, jitter_factors
+from clustersim.disturbance import Jitter, attention_loads, generator, jitter_factors
 from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.blocks.units import stretched_segments, stretched_units
 from clustersim.program.collectives.axes import Pattern

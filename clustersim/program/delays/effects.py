@@ -12,15 +12,17 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.disturbance.causes import (
+from clustersim.disturbance import (
     Cause,
     Jitter,
     LateHost,
     Pauses,
     SequenceLengths,
     SlowDevice,
+    generator,
+    jitter_factors,
+    pauses_of_step,
 )
-from clustersim.disturbance.draws import generator, jitter_factors, pauses_of_step
 from clustersim.program.job import Job
 
 Floats = NDArray[np.float64]

@@ -28,8 +28,7 @@ from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.blocks.work import Transfers, UnitWork
 from clustersim.program.collectives.axes import OF_CELL, groups_along
 from clustersim.timeline import FORWARD
-from clustersim.topology.accelerator import Accelerator
-from clustersim.topology.clock_spread import clocked
+from clustersim.topology.accelerator import Accelerator, clocked
 from clustersim.workload.kernels import Axis, Collective, Kernel, Overlapped
 
 WHOLE_BLOCK = 1.0

@@ -22,7 +22,7 @@ from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.blocks.units import OnStage, Shared, SharedCollectives
 from clustersim.program.collectives.axes import OF_CELL, Call
 from clustersim.program.job import Job
-from clustersim.program.links.inner import InnerTraffic
+from clustersim.program.links.usage import InnerTraffic
 from clustersim.traffic import (
     LinkRows,
     Name,

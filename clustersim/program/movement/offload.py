@@ -12,7 +12,7 @@ from clustersim.cost.host import HostRate, host_latency, host_optimiser_seconds,
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
 from clustersim.timeline import BACKWARD, FORWARD
-from clustersim.workload.offload import HostCopy
+from clustersim.workload.ops import HostCopy
 from clustersim.workload.parameters import Parameters
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from clustersim.arrays import Floats, adjacent, numbered
 from clustersim.cost.closed_form import message_cost
-from clustersim.plan.wiring import Wiring
+from clustersim.plan.parallelism import Wiring
 from clustersim.program.collectives.algorithms import scalar_reduction
 from clustersim.program.collectives.axes import Call, Communicators
 from clustersim.program.job import Job

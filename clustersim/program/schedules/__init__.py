@@ -1,9 +1,8 @@
 """Pipeline schedules: generators of steps, and the table of their names."""
 
 from clustersim.program.schedules.classic import GPIPE, INTERLEAVED, LOOPED, ONE_F_ONE_B
-from clustersim.program.schedules.dual import DUALPIPE, DUALPIPE_V
+from clustersim.program.schedules.split_backward import DUALPIPE, DUALPIPE_V, ZB_H1, ZB_H2, ZB_V
 from clustersim.program.schedules.steps import Row, Schedule, steps_text
-from clustersim.program.schedules.zero_bubble import ZB_H1, ZB_H2, ZB_V
 
 SCHEDULES: dict[str, Schedule] = {
     schedule.name: schedule

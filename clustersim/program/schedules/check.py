@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clustersim.errors import ProgramError
-from clustersim.plan.wiring import Wiring
+from clustersim.plan.parallelism import Wiring
 from clustersim.program.program import Actor, Program
 from clustersim.program.schedules.steps import Order, Row, Step, receiver_of
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clustersim.plan.wiring import Wiring, WiringName
+from clustersim.plan.parallelism import Wiring, WiringName
 from clustersim.timeline import BACKWARD, FORWARD, KINDS, WEIGHT
 
 Numbers = NDArray[np.int64]

@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from clustersim.catalog.files import read_text
 from clustersim.errors import ProgramError, ScenarioError
-from clustersim.plan.wiring import WIRINGS, Wiring, WiringName
+from clustersim.plan.parallelism import WIRINGS, Wiring, WiringName
 from clustersim.program.schedules.check import check_steps
 from clustersim.program.schedules.steps import Row, Schedule, Step
 from clustersim.timeline import INPUT, KINDS

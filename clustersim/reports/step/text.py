@@ -8,7 +8,7 @@ from clustersim.cost.power import missing_power
 from clustersim.render.tables import Row, kind_of, percent, plain, words
 from clustersim.render.words import UNMASKED, metric_name, metric_value
 from clustersim.reports.measures import summary
-from clustersim.topology.clock_spread import slowest_clock
+from clustersim.topology.accelerator import slowest_clock
 from clustersim.units import (
     GIB,
     counted,

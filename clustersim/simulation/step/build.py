@@ -9,7 +9,7 @@ from clustersim.answers import answer_from
 from clustersim.catalog.files import is_file
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.tree import nearest
-from clustersim.disturbance.causes import Draw
+from clustersim.disturbance import Draw
 from clustersim.errors import PlanError
 from clustersim.plan.parallelism import Plan, by_work, even_layers, filled, with_ends
 from clustersim.plan.placement import Placement, place
@@ -24,8 +24,7 @@ from clustersim.simulation.step.disturbed import DRAWN, causes_of, faults_of
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.model import Transformer, build_model
-from clustersim.workload.offload import Offload
-from clustersim.workload.ops import Recompute
+from clustersim.workload.ops import Offload, Recompute
 from clustersim.workload.parameters import multiplied
 from clustersim.workload.routing import (
     BALANCED,

@@ -6,7 +6,7 @@ disturbances --ranks--> causes, checked        --links--> faults, which the mach
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from clustersim.disturbance.causes import (
+from clustersim.disturbance import (
     Cause,
     Draw,
     Jitter,

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from clustersim.catalog.changes import Settings
-from clustersim.disturbance.causes import Draw
+from clustersim.disturbance import Draw
 from clustersim.errors import ScenarioError
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded

@@ -17,8 +17,7 @@ import numpy as np
 
 from clustersim.catalog.finding import find
 from clustersim.cost.compute import Seconds
-from clustersim.disturbance.causes import Distribution, Jitter
-from clustersim.disturbance.draws import generator, jitter_factors
+from clustersim.disturbance import Distribution, Jitter, generator, jitter_factors
 from clustersim.engine.replay import replay
 from clustersim.program.program import Actor, Block
 from clustersim.program.schedules import SCHEDULES

@@ -6,8 +6,7 @@ from dataclasses import replace
 from clustersim.workload.finetune import trainable
 from clustersim.workload.kernels import Collective, Kernel, flat
 from clustersim.workload.layers.attention import attention_ops
-from clustersim.workload.layers.experts import experts_ops, shared_ops, shared_sum
-from clustersim.workload.layers.mlp import mlp_ops
+from clustersim.workload.layers.mlp import experts_ops, mlp_ops, shared_ops, shared_sum
 from clustersim.workload.layers.pieces import gradient_sum, norm_op, residual_op
 from clustersim.workload.model import Layer
 from clustersim.workload.ops import Op

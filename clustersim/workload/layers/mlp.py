@@ -1,9 +1,20 @@
-"""The MLP: two products around an activation, or three around a gate."""
+"""The MLP: two products around an activation, or three around a gate.
+
+A mixture of experts: tokens are sent to the ranks of their experts, and back.
+
+    router | permute | dispatch | up | activation | down | combine | unpermute
+                      all-to-all                         all-to-all
+
+Letters: n tokens of this rank, k experts per token, E ranks that share the experts, T ranks that
+share one expert, f the width inside an expert.  A rank computes n k T rows on average; all ranks
+wait for the busiest one.  Megatron-Core,
+``megatron/core/transformer/moe/token_dispatcher.py``, ``MoEAlltoAllTokenDispatcher``.
+"""
 
 from dataclasses import replace
 
-from clustersim.workload.kernels import Stream
-from clustersim.workload.layers.adapters import linear
+from clustersim.workload.kernels import Collective, Gemm, Kernel, Stream
+from clustersim.workload.layers.adapters import linear, narrowed
 from clustersim.workload.layers.pieces import column_op, row_op
 from clustersim.workload.ops import Op
 from clustersim.workload.slice import Slice
@@ -86,3 +97,269 @@ def gate_op(shard: Slice, inner: float, name: str) -> Op:
         inputs=2 * w * inner,
         inside=0 if fused else w * inner,
     )
+
+
+ROUTER_PASSES = 6
+"""Passes over the 32-bit scores of all experts: softmax 3, top k 1, counts and balance 2.
+Counted in the source of Megatron-Core, ``moe/moe_utils.py``, not in a profile."""
+
+
+def experts_ops(shard: Slice) -> list[Op]:
+    """Return the operations of a layer's experts, with the router first."""
+    shape, m = shard.experts, shard.model
+    columns = shape.ffn // shard.expert_tensor
+    fused = shard.kernels.experts_fused
+    activation = activation_op(shard, float(_rows(shard) * columns), "expert activation")
+    padding = _padding(shard)
+    experts = [
+        *padding,
+        _product(shard, "expert up", (2 if m.gated else 1) * columns, m.hidden, made=fused),
+        replace(activation, forward=(), backward=()) if fused else activation,
+        _product(shard, "expert down", m.hidden, columns, read=fused),
+        *_biases(shard),
+        *(replace(op, name="expert unpadding") for op in padding),
+    ]
+    return [
+        _router(shard),
+        _permute(shard),
+        _dispatch(shard),
+        *(_skewed(op, shard.routing.skew) for op in experts),
+        _combine(shard),
+        _unpermute(shard),
+    ]
+
+
+def shared_ops(shard: Slice) -> list[Op]:
+    """Return the operations of the shared experts, if any."""
+    width = shard.experts.shared * shard.experts.ffn
+    return mlp_ops(shard, width, "shared ") if width else []
+
+
+def _skewed(op: Op, skew: float) -> Op:
+    """Return an operation whose busiest rank computes and saves more than the mean."""
+    return replace(op, skew=skew, inputs=skew * op.inputs, inside=skew * op.inside)
+
+
+def _tokens(shard: Slice) -> int:
+    """Tokens of this rank, n = b s / c, over the tensor ranks in sequence parallelism."""
+    return shard.tokens // shard.shared
+
+
+def _copies(shard: Slice) -> float:
+    """Rows of this rank's tokens, one per expert within capacity, n k."""
+    return _tokens(shard) * shard.experts.top_k * shard.routing.kept
+
+
+def _rows(shard: Slice) -> int:
+    """Mean number of rows of a rank's experts, n k T."""
+    return max(1, round(_copies(shard) * shard.expert_tensor))
+
+
+def _router(shard: Slice) -> Op:
+    """Scores of all experts for each token, and the top k."""
+    m, shape = shard.model, shard.experts
+    tokens, scores = _tokens(shard), 4.0 * _tokens(shard) * shape.count
+    ahead, back = shard.kernels.bookkeeping
+    return Op(
+        "router",
+        forward=(
+            shard.wide("router", tokens, shape.count, m.hidden),
+            Stream("router choice", ROUTER_PASSES * scores, ROUTER_PASSES),
+            *([Stream("row counts", 0.0, ahead)] if ahead else []),
+        ),
+        backward=(
+            *([Stream("row counts backward", 0.0, back)] if back else []),
+            Stream("router choice backward", ROUTER_PASSES * scores, ROUTER_PASSES),
+            shard.wide("router input gradient", tokens, m.hidden, shape.count),
+            shard.wide("router weight gradient", shape.count, m.hidden, tokens, of_weight=True),
+        ),
+        inputs=0.0 if shape.shared else shard.width * shard.residual,
+        inside=scores,
+    )
+
+
+def _permute(shard: Slice) -> Op:
+    """Copy tokens in the order of their experts; backward sums the gradients of the copies."""
+    return _row_copies(shard, "permute")
+
+
+def _row_copies(shard: Slice, name: str) -> Op:
+    """Read or write every row of tokens, and write or read its copies."""
+    moved = shard.width * (_tokens(shard) + _copies(shard)) * shard.model.hidden
+    return Op(name, (Stream(name, moved, 2),), (Stream(f"{name} backward", moved, 2),))
+
+
+def _dispatch(shard: Slice) -> Op:
+    """Send rows to the ranks of their experts; ranks that share an expert gather them."""
+    width = shard.width if shard.kernels.dispatched is None else shard.kernels.dispatched
+    whole = shard.width * _rows(shard) * shard.model.hidden
+    return Op(
+        "dispatch",
+        forward=(
+            *_counts(shard),
+            *_exchange(shard, "dispatch", width),
+            *_weights(shard, "dispatch weights"),
+            *_over_expert(shard, "dispatch gather", "all-gather", whole),
+            *_sorting(shard, "expert sort"),
+        ),
+        backward=(
+            *_sorting(shard, "expert sort backward"),
+            *_over_expert(shard, "dispatch backward sum", "reduce-scatter", whole),
+            *_weights(shard, "dispatch backward weights"),
+            *_exchange(shard, "dispatch backward", shard.width),
+        ),
+    )
+
+
+def _sorting(shard: Slice, name: str) -> list[Kernel]:
+    """Sort rows by expert, or back by source, with several local experts.
+
+    Megatron-Core, ``MoEAlltoAllTokenDispatcher``, permutation 2 and unpermutation 2.
+    """
+    if not shard.kernels.rows_sorted or shard.expert in (1, shard.experts.count):
+        return []
+    return [Stream(name, 2.0 * shard.width * _rows(shard) * shard.model.hidden)]
+
+
+def _counts(shard: Slice) -> list[Kernel]:
+    """Exchange the row counts per expert in the group, in numbers of 8 bytes."""
+    if not shard.kernels.rows_counted or shard.expert == 1:
+        return []
+    nbytes = 8.0 * shard.experts.count * shard.expert
+    return [Collective("token counts", "all-gather", nbytes, "expert")]
+
+
+def _weights(shard: Slice, name: str) -> list[Kernel]:
+    """Send the routing weight of each row in 32 bits, in a separate message."""
+    if not shard.kernels.rows_counted or shard.expert == 1:
+        return []
+    return [Collective(name, "all-to-all", 4.0 * _copies(shard), "expert")]
+
+
+def _combine(shard: Slice) -> Op:
+    """Reduce the results of the experts over their shares, and send them back."""
+    whole = shard.width * _rows(shard) * shard.model.hidden
+    return Op(
+        "combine",
+        forward=(
+            *_sorting(shard, "expert unsort"),
+            *_over_expert(shard, "combine sum", "reduce-scatter", whole),
+            *_exchange(shard, "combine", shard.width),
+        ),
+        backward=(
+            *_exchange(shard, "combine backward", shard.width),
+            *_over_expert(shard, "combine backward gather", "all-gather", whole),
+            *_sorting(shard, "expert unsort backward"),
+        ),
+    )
+
+
+def _exchange(shard: Slice, name: str, width: float) -> list[Kernel]:
+    """The all-to-all of an expert group, limited by the busiest rank.
+
+    A token is sent once to each of its experts, or once to each node with some of them.
+    """
+    if shard.expert == 1:
+        return []
+    sent = shard.routing.sent
+    rows = _copies(shard) if sent is None else _tokens(shard) * shard.routing.kept * sent
+    nbytes = width * rows * shard.model.hidden * shard.routing.skew
+    return [Collective(name, "all-to-all", nbytes, "expert")]
+
+
+def _over_expert(shard: Slice, name: str, operation: str, nbytes: float) -> list[Kernel]:
+    """A collective of the ranks that share an expert."""
+    if shard.expert_tensor == 1:
+        return []
+    return [Collective(name, operation, nbytes * shard.routing.skew, "expert-tensor")]
+
+
+def _product(
+    shard: Slice, name: str, columns: int, k: int, *, read: bool = False, made: bool = False
+) -> Op:
+    """One product per expert of this rank: grouped, on several streams, or one after another.
+
+    Issued separately, the weight of each expert is a parameter, for whose gradient the host runs a
+    hook as well: Megatron-Core, ``DistributedDataParallel``, ``_make_backward_post_hook``.
+
+    Parameters
+    ----------
+    read : whether the input comes from a fused product, as it is read
+    made : whether the gradient of the result does
+    """
+    local = shard.experts.count // shard.expert
+    rows = _rows(shard)
+    m = max(1, round(rows / local))
+    batch, times = (local, 1) if shard.kernels.experts_grouped else (1, local)
+    launches = local if shard.kernels.experts_separate else 1
+    assert times == 1 or launches == 1, "products run one after another or concurrently"
+
+    def products(of: str, m: int, n: int, k: int, *, of_weight: bool = False) -> list[Gemm]:
+        product = shard.gemm(of, m, n, k, batch, of_weight=of_weight)
+        hooks = launches if of_weight and shard.kernels.experts_separate else 0
+        return [product._replace(launches=launches + hooks)] * times
+
+    def casts(of: str, numbers: int) -> list[Stream]:
+        return [cast._replace(launches=launches) for cast in narrowed(shard, of, numbers)]
+
+    return Op(
+        name,
+        forward=(
+            *([] if read else casts(name, rows * k)),
+            *products(name, m, columns, k),
+        ),
+        backward=(
+            *([] if made else casts(f"{name} gradient", rows * columns)),
+            *products(f"{name} input gradient", m, k, columns),
+            *products(f"{name} weight gradient", columns, k, m, of_weight=True),
+        ),
+        inputs=float(shard.precision.operand * rows * k),
+    )
+
+
+def _padding(shard: Slice) -> list[Op]:
+    """Copy the rows of experts to multiples that 8-bit products need, or back.
+
+    Megatron-Core, ``moe/experts.py``, ``TEGroupedMLP``, ``Fp8Padding`` and ``Fp8Unpadding``.
+    """
+    if not (shard.kernels.experts_padded and shard.precision.cast):
+        return []
+    copied = Stream("expert padding", 2.0 * shard.width * _rows(shard) * shard.model.hidden)
+    return [Op("expert padding", forward=(copied,), backward=(copied,))]
+
+
+def _biases(shard: Slice) -> list[Op]:
+    """Add the biases of experts after their products, where each expert is issued separately.
+
+    Forward: that of the first product is added to an expert's rows (2), that of the second is
+    multiplied by the routing weights (1) and added (3), and the rows of all experts are joined
+    (2 each). Backward: the gradients of each bias are a product and a sum over the rows (3 and 1),
+    those of the routing weights the same over the columns. Megatron-Core, ``moe/experts.py``,
+    ``TEGroupedMLP``, ``_apply_bias``.
+    """
+    shape, m = shard.experts, shard.model
+    if "mlp" not in m.biases or not shard.kernels.experts_separate:
+        return []
+    local, rows = shape.count // shard.expert, shard.width * float(_rows(shard))
+    first, second = rows * (2 if m.gated else 1) * shape.ffn / shard.expert_tensor, rows * m.hidden
+    return [
+        Op(
+            "expert bias",
+            forward=(Stream("expert bias", 4 * first + 6 * second, 3 * local + 2),),
+            backward=(Stream("expert bias backward", first + 2 * 4 * second, 5 * local),),
+        )
+    ]
+
+
+def _unpermute(shard: Slice) -> Op:
+    """Sum the results of a token's experts, which include the routing weights.
+
+    Megatron-Core, ``moe/experts.py``, ``TEGroupedMLP``: weights multiply the activation, so the
+    results need not be saved.
+    """
+    return _row_copies(shard, "unpermute")
+
+
+def shared_sum(shard: Slice) -> Op:
+    """Add the results of shared and routed experts."""
+    return Op("shared sum", forward=(Stream("shared sum", 3 * shard.width * shard.residual),))

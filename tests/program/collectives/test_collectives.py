@@ -17,7 +17,7 @@ from clustersim.errors import PlanError
 from clustersim.program.collectives import ring
 from clustersim.program.collectives.algorithms import ALGORITHMS, scalar_reduction
 from clustersim.program.collectives.communicator import Communicator
-from clustersim.program.collectives.double_tree import double_tree
+from clustersim.program.collectives.trees import double_tree
 from clustersim.scenario.entries import entry
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.topology.faults import FailedCable, find_faults

@@ -15,9 +15,9 @@ from clustersim.cost.closed_form import passes
 from clustersim.engine.network.network import Network
 from clustersim.program.collectives.algorithm import HALVES
 from clustersim.program.collectives.algorithms import ALGORITHMS
-from clustersim.program.collectives.double_tree import tree_edges
 from clustersim.program.collectives.ring import hierarchical_edges, ring_edges
 from clustersim.program.collectives.torus import torus_edges
+from clustersim.program.collectives.trees import tree_edges
 from clustersim.traffic import Traffic
 from enumerated import loads_of_edges
 from stepped_collectives import in_rounds

@@ -13,7 +13,7 @@ from clustersim.scenario.load import load_cluster
 from clustersim.simulation.step.build import build_job
 from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.topology.cluster import build_cluster
-from clustersim.workload.offload import HostCopy
+from clustersim.workload.ops import HostCopy
 
 MODEST = settings(max_examples=20, deadline=None)
 QLORA = {"method": "qlora", "rank": 64, "targets": ["qkv", "mlp"]}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clustersim.engine.replay import replay
 from clustersim.errors import ProgramError
-from clustersim.plan.wiring import Wiring
+from clustersim.plan.parallelism import Wiring
 from clustersim.program.compile import compile_program
 from clustersim.program.schedules import SCHEDULES
 from clustersim.program.schedules.check import check_program, check_steps, draw, rows_of
