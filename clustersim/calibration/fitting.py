@@ -166,16 +166,16 @@ def _line(
     every = np.arange(len(runs), dtype=np.intp)
     where = np.flatnonzero(free)
     points: list[Task] = []
-    for place in where:
+    for index in where:
         ahead = x.copy()
-        ahead[place] += STEP
+        ahead[index] += STEP
         points.append((ahead, every))
     here = [] if ratios is not None else [(x, every)]
     predicted = predict([*here, *points])
     at = ratios if ratios is not None else predicted.pop(0)
     new = np.zeros((len(runs), len(x))) if slopes is None else slopes.copy()
-    for place, ahead in zip(where, predicted, strict=True):
-        new[:, place] = (ahead - at) / STEP
+    for index, ahead in zip(where, predicted, strict=True):
+        new[:, index] = (ahead - at) / STEP
     return Line(x, at, new, runs)
 
 

@@ -112,15 +112,15 @@ def solve_linear(
     reach : largest distance from the point of the line
     rows : rows of the fit; all without it
     """
-    kept = np.ones(len(line.ratios), dtype=bool) if rows is None else rows
+    used = np.ones(len(line.ratios), dtype=bool) if rows is None else rows
     x = np.where(free, line.x, 0.0)
-    if not free.any() or not kept.any():
+    if not free.any() or not used.any():
         return x * 0.0
     low, high = prior.low, prior.high
     if reach is not None:
         low, high = np.maximum(low, line.x - reach), np.minimum(high, line.x + reach)
-    runs = line.runs[kept]
-    subset = Line(line.x, line.ratios[kept], line.slopes[kept], np.zeros_like(runs))
+    runs = line.runs[used]
+    subset = Line(line.x, line.ratios[used], line.slopes[used], np.zeros_like(runs))
     inside = replace(prior, low=low, high=high)
     x, sigma = _converged(subset, inside, free, x, SHARPEST)
     if runs.any():

@@ -74,7 +74,7 @@ def changes_of(settings: Settings) -> tuple[Change, ...]:
     """
     if isinstance(settings, Mapping):
         return tuple(_of_value(key, value) for key, value in settings.items())
-    return tuple(one if isinstance(one, Change) else _of_text(one) for one in settings)
+    return tuple(change if isinstance(change, Change) else _of_text(change) for change in settings)
 
 
 def setting_text(key: str, value: Any) -> str:

@@ -217,14 +217,14 @@ def sourced(record: BaseModel, name: str) -> Any:
     return value if original is None else _joined(original, value)
 
 
-def _joined(found: Any, value: Any) -> Any:
+def _joined(sourced: Any, value: Any) -> Any:
     """Return values with their sources, also where a copy of the record has other values."""
-    if isinstance(found, SourcedValue) and value is not None:
-        return found if found.value is value else found.model_copy(update={"value": value})
+    if isinstance(sourced, SourcedValue) and value is not None:
+        return sourced if sourced.value is value else sourced.model_copy(update={"value": value})
     if isinstance(value, dict):
-        return {key: _joined(found.get(key), item) for key, item in value.items()}
+        return {key: _joined(sourced.get(key), item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_joined(a, b) for a, b in zip(found, value, strict=True)]
+        return [_joined(a, b) for a, b in zip(sourced, value, strict=True)]
     return value
 
 

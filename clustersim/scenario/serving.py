@@ -220,8 +220,8 @@ class ServingScenario(ServingBase):
 
 def replica_devices(pool: ReplicaFile) -> int:
     """Return the devices of some replicas."""
-    one = pool.tensor * pool.pipeline * pool.attention_data * pool.context
-    return one * pool.replicas
+    each = pool.tensor * pool.pipeline * pool.attention_data * pool.context
+    return each * pool.replicas
 
 
 class ServingScenarioFile(ServingBase):

@@ -54,8 +54,8 @@ class MeasuredGroup:
     @property
     def terms(self) -> dict[str, float]:
         """The terms of the fit; none without one."""
-        found = {} if self.fit is None else self.fit[1].found
-        return {name: term.value for name, term in found.items()}
+        terms = {} if self.fit is None else self.fit[1].found
+        return {name: term.value for name, term in terms.items()}
 
     @cached_property
     def ratios(self) -> Array:
@@ -96,7 +96,7 @@ def measured_groups(tables: KernelTables, accelerator: str | None = None) -> Mea
     records = {record.name: record for record in by_name.values()}
     fits = {name: _fits_of(records[name]) for name in sorted({key[0] for key in rows})}
     groups = [
-        _group(records[name], found, fits[name]) for (name, *_), found in sorted(rows.items())
+        _group(records[name], kernels, fits[name]) for (name, *_), kernels in sorted(rows.items())
     ]
     return MeasuredGroups(tuple(groups), dict(sorted(left_out.items())))
 
@@ -125,8 +125,8 @@ def _by_name(accelerator: str | None) -> dict[str, AcceleratorRecord]:
 def _fits_of(record: AcceleratorRecord) -> tuple[KernelsRecord, ...]:
     """Return the fits of an accelerator, then those of the accelerator that it is like."""
     names = [record.name, *([] if record.kernels_like is None else [record.kernels_like])]
-    found = [find_kernel_fits(name, Path.cwd()) for name in names]
-    return tuple(fits for fits in found if fits is not None)
+    files = [find_kernel_fits(name, Path.cwd()) for name in names]
+    return tuple(fits for fits in files if fits is not None)
 
 
 def _group(

@@ -113,7 +113,7 @@ def fit_kernels(
         executor.submit(_fit, group.rows, group.record.name, _measured(group)) for group in enough
     ]
     fits = [future.result() for future in submitted]
-    ordered = sorted(fits, key=lambda one: (one.kind, one.variant, one.accelerator))
+    ordered = sorted(fits, key=lambda fit: (fit.kind, fit.variant, fit.accelerator))
     return KernelFits(tuple(ordered), left_out)
 
 
@@ -145,8 +145,8 @@ def kernel_files(answer: KernelFits, folder: Path) -> dict[Path, str]:
     Fits of kinds that the tables lack are those of the file before.
     """
     texts = {}
-    for name in sorted({one.accelerator for one in answer.fits}):
-        own = [one for one in answer.fits if one.accelerator == name]
+    for name in sorted({fit.accelerator for fit in answer.fits}):
+        own = [fit for fit in answer.fits if fit.accelerator == name]
         data = {
             "kind": "kernels",
             "name": name,
@@ -174,21 +174,21 @@ def _merged(name: str, fits: Sequence[SurfaceFit]) -> dict[str, Any]:
     """Return the fits of a file: those before, and the new ones in their place."""
     before = find_kernel_fits(name, Path.cwd())
     block = {} if before is None else before.model_dump()["kernels"]
-    for one in fits:
-        block.setdefault(one.kind, {})[one.variant] = _entry(one)
+    for fit in fits:
+        block.setdefault(fit.kind, {})[fit.variant] = _entry(fit)
     return {kind: dict(sorted(variants.items())) for kind, variants in sorted(block.items())}
 
 
-def _entry(one: SurfaceFit) -> dict[str, Any]:
+def _entry(fit: SurfaceFit) -> dict[str, Any]:
     """Return a fit as plain values."""
     return {
-        "rows": one.rows,
-        "measured": one.measured,
-        "median": round(one.held_out.median, 4),
-        "p90": round(one.held_out.p90, 4),
+        "rows": fit.rows,
+        "measured": fit.measured,
+        "median": round(fit.held_out.median, 4),
+        "p90": round(fit.held_out.p90, 4),
         "found": {
             term.name: {"value": four_digits(term.value), "error": round(term.error, 4)}
-            for term in one.terms
+            for term in fit.terms
             if term.fitted
         },
     }

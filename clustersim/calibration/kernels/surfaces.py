@@ -107,9 +107,9 @@ class SurfaceRows:
         """The terms of the surface."""
         return self.surface.terms(self.variant)
 
-    def ratios(self, found: Mapping[str, float]) -> Array:
+    def ratios(self, values: Mapping[str, float]) -> Array:
         """Return the logarithms of predicted over measured time, with some terms found."""
-        predicted = predict(self.surface, self.device, self._shapes, self.variant, found)
+        predicted = predict(self.surface, self.device, self._shapes, self.variant, values)
         ratios: Array = np.log(predicted / self._seconds)
         return ratios
 
@@ -152,11 +152,11 @@ def fit_surface(rows: SurfaceRows) -> tuple[FittedTerm, ...]:
             name=term.name,
             unit=term.unit,
             prior=term.prior,
-            value=term.prior * float(np.exp(fitted.x[place])),
-            error=float(fitted.errors[place]),
-            fitted=bool(fitted.free[place]),
+            value=term.prior * float(np.exp(fitted.x[index])),
+            error=float(fitted.errors[index]),
+            fitted=bool(fitted.free[index]),
         )
-        for place, term in enumerate(terms)
+        for index, term in enumerate(terms)
     )
 
 
@@ -190,9 +190,9 @@ def _first_point(cost: Callable[[Array], float], prior: Prior) -> Array:
     """
     best = np.zeros(len(prior.spread))
     least = cost(best)
-    for stride, place, sign in product(STRIDES, range(len(best)), (-1, 1)):
+    for stride, index, sign in product(STRIDES, range(len(best)), (-1, 1)):
         moved = best.copy()
-        moved[place] += sign * stride * prior.spread[place]
+        moved[index] += sign * stride * prior.spread[index]
         moved = np.clip(moved, prior.low, prior.high)
         value = cost(moved)
         if value < least:
@@ -210,6 +210,6 @@ def held_out_ratios(rows: SurfaceRows) -> Array:
     folds = np.array([fold_of(row) for row in rows.rows])
     ratios = np.empty(len(folds))
     for fold in sorted(set(folds.tolist())):
-        found = found_terms(fit_surface(rows.without(fold)))
-        ratios[folds == fold] = rows.inside(fold).ratios(found)
+        values = found_terms(fit_surface(rows.without(fold)))
+        ratios[folds == fold] = rows.inside(fold).ratios(values)
     return ratios

@@ -124,4 +124,4 @@ def _rows(place: str, values: Mapping[str | None, str]) -> list[MeasuredKernel]:
         raise ValueError("has more cells than the first line has columns")
     cells = Cells({str(name): value for name, value in values.items()})
     name, source = cells.word("accelerator"), cells.values.get("source", "").strip()
-    return [MeasuredKernel(place, name, found, source) for found in measurements(cells)]
+    return [MeasuredKernel(place, name, measurement, source) for measurement in measurements(cells)]

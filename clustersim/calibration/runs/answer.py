@@ -147,11 +147,11 @@ def folds_of(groups: Sequence[str]) -> list[str]:
 
 def divide(groups: Sequence[str]) -> list[str]:
     """Return folds of rows, divided in turn inside each group."""
-    places: dict[str, int] = {}
+    indices: dict[str, int] = {}
     folds = []
     for group in groups:
-        place = places[group] = places.get(group, -1) + 1
-        folds.append(f"{group}, part {place % FOLDS + 1}")
+        index = indices[group] = indices.get(group, -1) + 1
+        folds.append(f"{group}, part {index % FOLDS + 1}")
     return folds
 
 
@@ -335,33 +335,33 @@ def _coefficients(
     rows: Rows, prior: Prior, fitted: Fit, held_out: HeldOut
 ) -> list[FittedCoefficient]:
     values, low, high = (rows.values(x) for x in (fitted.x, held_out.low, held_out.high))
-    reasons = [_why(place, rows.coefficients, prior, fitted) for place in range(len(values))]
+    reasons = [_why(index, rows.coefficients, prior, fitted) for index in range(len(values))]
     return [
         FittedCoefficient(
             owner=coefficient.owner,
             path=coefficient.path,
             prior=coefficient.prior,
-            value=values[place],
-            error=float(fitted.errors[place]),
-            low=low[place],
-            high=high[place],
-            rows=int((np.abs(fitted.line.slopes[:, place]) > DEPENDENT).sum()),
-            why=reasons[place],
-            fitted=reasons[place] is None,
+            value=values[index],
+            error=float(fitted.errors[index]),
+            low=low[index],
+            high=high[index],
+            rows=int((np.abs(fitted.line.slopes[:, index]) > DEPENDENT).sum()),
+            why=reasons[index],
+            fitted=reasons[index] is None,
         )
-        for place, coefficient in enumerate(rows.coefficients)
+        for index, coefficient in enumerate(rows.coefficients)
     ]
 
 
-def _why(place: int, coefficients: Sequence[Coefficient], prior: Prior, fitted: Fit) -> str | None:
+def _why(index: int, coefficients: Sequence[Coefficient], prior: Prior, fitted: Fit) -> str | None:
     """Return why a coefficient is not fitted; None where it is."""
-    if fitted.free[place]:
+    if fitted.free[index]:
         return None
-    if not np.abs(fitted.line.slopes[:, place]).any():
+    if not np.abs(fitted.line.slopes[:, index]).any():
         return "no row depends on it"
-    if fitted.alone[place] > DETERMINED * prior.spread[place]:
+    if fitted.alone[index] > DETERMINED * prior.spread[index]:
         return "too few rows depend on it, or too little"
-    likeness = np.where(fitted.free, fitted.likeness[place], 0.0)
+    likeness = np.where(fitted.free, fitted.likeness[index], 0.0)
     other = coefficients[int(np.argmax(likeness))]
     return f"its effect is that of {other.path} of {other.owner}"
 

@@ -113,11 +113,11 @@ def _put(data: dict[str, Any], coefficient: FittedCoefficient, calibration: Cali
     *parents, last = coefficient.path.split(".")
     owner: Any = data
     for parent in parents:
-        name, _, place = parent.partition("[")
+        name, _, index = parent.partition("[")
         owner = owner.setdefault(name, {})
-        if place:
+        if index:
             _describe_list(owner, calibration)
-            owner = owner["value"][int(place.removesuffix("]"))]
+            owner = owner["value"][int(index.removesuffix("]"))]
     single = last in owner and not is_fact(owner[last])
     owner[last] = four_digits(coefficient.value) if single else _fact(coefficient)
 
