@@ -21,6 +21,17 @@ recompute: none
 framework: megatron-lm-2022
 """
 
+EIGHT = """\
+title: four devices of a box
+cluster: {name: dgx-a100, nodes: 1}
+model: gpt-22b
+plan: {tensor: 8}
+batch: {global: 4, micro: 2, sequence: 2048}
+precision: fp16
+framework: megatron-lm
+"""
+"""A scenario of one tensor group."""
+
 AXES = ("plan.tensor=1:4", "plan.pipeline=1:4", "plan.data=fill", "batch.micro=1,2")
 """Of 18 combinations, 16 are runs."""
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from clustersim import __version__
-from clustersim.cli import VERBS, main
+from clustersim.cli import VERBS
 from clustersim.cli.schemas import SCHEMAS
+from commands import ending
 
 SLOW = {"matplotlib", "networkx", "numpy", "pandas", "pyarrow", "rich", "simpy"}
 """Libraries that take long to import; typer itself imports pydantic for the options of a verb."""
@@ -25,13 +26,6 @@ for words in ([], *([verb] for verb in VERBS)):
         assert end.code == 0, end.code
     print("slow:", *words, sorted({sorted(SLOW)!r} & sys.modules.keys()))
 """
-
-
-def ending(capsys, *arguments):
-    """Return exit code, standard output and standard error of a command."""
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    return end.value.code or 0, *capsys.readouterr()
 
 
 def test_help_of_a_verb_took_half_a_second():
@@ -53,14 +47,6 @@ def test_every_verb_has_help(capsys, verb):
 
     assert code == 0
     assert re.match(rf"Usage: .* {verb} .*\n\n  [A-Z].*\.", out, re.DOTALL)
-
-
-def test_a_misspelt_verb_is_answered_with_the_nearest(capsys):
-    """Verbs that have not been imported are suggested too."""
-    code, out, complaint = ending(capsys, "rnu")
-
-    assert (code, out) == (2, "")
-    assert "Did you mean 'run'?" in complaint
 
 
 def test_version_is_the_distribution_s(capsys):
@@ -103,41 +89,6 @@ def test_show_prints_the_chunk_of_each_step(capsys, tmp_path, monkeypatch):
     assert out.splitlines()[1] == "stage 0   F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (
-            ["show", "1f1"],
-            "1f1: unknown schedule (did you mean '1f1b'?)"
-            " (known: gpipe, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, zb-v, dualpipe,"
-            " dualpipe-v)\n",
-        ),
-        (
-            ["show", "gpipe", "--chunks", "2"],
-            "gpipe: needs 1 chunk a stage, and there are 2\n",
-        ),
-        (
-            ["show", "interleaved-1f1b", "--stages", "1"],
-            "interleaved-1f1b: needs at least 2 stages\n",
-        ),
-        (
-            ["show", "interleaved-1f1b", "--chunks", "2", "--microbatches", "6"],
-            "interleaved-1f1b: needs the microbatches to be a multiple of the 4 stages, not 6\n",
-        ),
-        (
-            ["schema", "scenarios"],
-            "scenarios: no schema of that name (did you mean 'scenario'?) (known: scenario,"
-            " serving, cluster, node, accelerator, library, model, framework, engine, reliability,"
-            " site, prices, run, serve, scale, compare, whatif, sweep, search, size, train, study,"
-            " validate, calibrate, collective, flows, show, list, import)\n",
-        ),
-    ],
-)
-def test_a_wrong_word_is_one_line_and_exit_code_2(capsys, arguments, complaint):
-    """Bad input is told on standard error, with what would be right."""
-    assert ending(capsys, *arguments) == (2, "", complaint)
-
-
 def test_schema_is_one_json_object_for_editors(capsys):
     """The schema knows the keys of a scenario file."""
     _, out, _ = ending(capsys, "schema", "scenario")
@@ -145,14 +96,6 @@ def test_schema_is_one_json_object_for_editors(capsys):
     schema = json.loads(out)
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert {"title", "cluster", "model", "plan", "batch"} <= schema["properties"].keys()
-
-
-def test_an_unknown_option_is_a_usage_error(capsys):
-    """The parser's own complaints end with exit code 2 as well."""
-    code, out, complaint = ending(capsys, "run", "frontier-22b", "--sett", "x")
-
-    assert (code, out) == (2, "")
-    assert "--sett" in complaint
 
 
 def test_a_reader_who_goes_away_is_no_error():

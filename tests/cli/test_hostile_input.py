@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from errno import ENOSPC
 
@@ -21,19 +20,8 @@ from clustersim.runs.execution import run_all, run_study
 from clustersim.runs.store import Store, Study
 from clustersim.runs.variants import RAN, Variant
 from clustersim.runs.workers import InProcess
+from commands import rejected
 from small import small, wait_until
-
-
-def rejected(capsys, *arguments):
-    """Return the one line with which a command rejects its input."""
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    out, complaint = capsys.readouterr()
-
-    assert end.value.code == 2
-    assert out == ""
-    assert complaint.count("\n") == 1
-    return complaint
 
 
 @pytest.mark.parametrize(
@@ -68,40 +56,11 @@ def test_a_target_that_no_file_system_takes_is_refused_in_one_line(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_an_out_below_a_file_is_refused_before_anything_runs(tmp_path, capsys, monkeypatch):
-    """An --out that cannot be created is rejected before the first run."""
-    file = str(small(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "notes").write_text("mine")
-
-    assert "notes is not a folder" in rejected(
-        capsys, "sweep", file, "--over", "plan.zero=0", "--out", "notes/deep/er"
-    )
-    assert not (tmp_path / "runs").exists()
-
-
 def test_a_value_with_a_line_break_is_refused_in_one_line(tmp_path, capsys):
     """A value of an axis with a line break has a message of one line."""
     complaint = rejected(capsys, "sweep", str(small(tmp_path)), "--over", "plan.tensor=1\n2")
 
     assert complaint.startswith("--over plan.tensor=1 2: plan.tensor: must be a whole num")
-
-
-def test_a_huge_degree_is_refused_at_once(tmp_path, capsys):
-    """What divides a model is found by looking at the model, however large the degree is."""
-    begin = time.perf_counter()
-    with pytest.raises(SystemExit, match="2"):
-        main(["run", str(small(tmp_path)), "--set", "plan.tensor=1000000000"])
-
-    assert "1000000000 does not divide" in capsys.readouterr().err
-    assert time.perf_counter() - begin < 10
-
-
-def test_more_layers_than_any_model_has_are_refused_at_once(tmp_path, capsys):
-    """A number of layers that no memory holds is a complaint, not minutes of silence."""
-    complaint = rejected(capsys, "run", str(small(tmp_path)), "--set", "model.layers=1000000000")
-
-    assert "model.layers: must be at most 4,096" in complaint
 
 
 def test_a_run_that_another_file_left_has_the_name_of_this_one(tmp_path):

@@ -12,7 +12,6 @@ from clustersim.cli import main
 from clustersim.runs.execution import run_study
 from clustersim.runs.store import Study
 from clustersim.runs.variants import FAILED, INVALID, RAN, Variant
-from clustersim.simulation.step.simulate import simulate
 from small import small
 
 
@@ -117,39 +116,3 @@ def test_not_enough_memory_is_one_line(fault, tmp_path, capsys, monkeypatch):
     assert ended(capsys, "run", str(small(tmp_path))) == (
         1, "not enough memory on this computer for this command\n",
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("model.family=[1]", "model.family: "),
-        ("cluster.node.library.algorithms={}", "'algorithms' lacks"),
-        ("cluster.node.library.algorithms.ring={}", "algorithms.ring: has no protocol"),
-        ("batch.global=x1e308", "the scaled number is too large"),
-        ("plan.data=99999999999999999999", "plan.data: "),
-    ],
-)
-def test_values_of_no_machine_or_model_are_errors_with_a_place(setting, message, tmp_path):
-    """Values that are wrong in kind, empty or far too large are errors of the input."""
-    with pytest.raises(ValueError, match=message):
-        simulate(small(tmp_path), [setting])
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "collective --cluster dgx-h100 --op all-reduce --on=",
-        "collective --cluster dgx-h100 --devices 8 --op all-reduce --bytes 1e308B:1e309B",
-        "sweep small.yaml --over plan.tensor=1:1e999",
-        "scale small.yaml --strong 1000000007",
-    ],
-)
-def test_options_that_ended_in_tracebacks_are_rejected(command, tmp_path, capsys, monkeypatch):
-    """Empty and infinite values of options are errors of the input."""
-    monkeypatch.chdir(tmp_path)
-    small(tmp_path)
-    code, text = ended(capsys, *command.split())
-
-    assert code == 2
-    assert text.count("\n") == 1
-    assert "internal error" not in text

@@ -388,54 +388,6 @@ def test_no_folder_is_deleted_and_an_error_leaves_all_as_it_was(tmp_path):
     assert list(tmp_path.iterdir()) == [place]
 
 
-def test_the_working_folder_is_never_replaced(tmp_path, capsys, monkeypatch):
-    """Not even by force, because the shell stands in it."""
-    (tmp_path / "inner").mkdir()
-    monkeypatch.chdir(tmp_path / "inner")
-
-    for out in (".", ".."):
-        code, complaint = refused(capsys, "run", *SMALL, "--out", out, "--force")
-        assert code == 2
-        assert complaint.startswith(f"{out}: contains the working or the home folder")
-
-
-def test_a_place_that_cannot_be_written_is_one_line(tmp_path, capsys):
-    """A file is no folder to write into."""
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(SystemExit) as end:
-        main(["run", *SMALL, "--json", "--out", str(tmp_path / "file" / "run")])
-
-    out, complaint = capsys.readouterr()
-    assert (end.value.code, out) == (2, "")
-    assert complaint == (
-        f"{tmp_path}/file/run: cannot be created: {tmp_path}/file is not a folder;"
-        " choose another --out\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["frontier-22c"], "frontier-22c: no such file, and no shipped scenario of that name"),
-        (["frontier-22b", "--set", "plan.tensr=2"], "--set plan.tensr=2"),
-        (["frontier-22b", "--set", "plan.pipeline=5"], "--set plan.pipeline=5: plan"),
-    ],
-)
-def test_bad_input_ends_with_2_and_writes_nothing(
-    tmp_path, capsys, monkeypatch, arguments, complaint
-):
-    """The complaint names the file or option; no folder is begun."""
-    monkeypatch.chdir(tmp_path)
-
-    code, text = refused(capsys, "run", *arguments)
-
-    assert code == 2
-    assert complaint in text
-    assert "Traceback" not in text
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_failure_of_ours_ends_with_1(tmp_path, capsys, monkeypatch):
     """A broken law is not the user's fault, and leaves nothing behind either."""
 
@@ -463,11 +415,3 @@ def test_an_interrupt_ends_with_130(tmp_path, capsys, monkeypatch):
 
     assert code == 130
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unknown_format_is_one_line(capsys):
-    """It names the formats that there are."""
-    assert refused(capsys, "run", *SMALL, "--figures", "png,gif") == (
-        2,
-        "--figures png,gif: unknown format 'gif' (png, svg, pdf)\n",
-    )

@@ -74,25 +74,6 @@ def test_a_service_that_does_not_fit_has_a_page(capsys, folder):
     assert (folder / "runs" / NAME / "report.html").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        (["--loads", "0"], "--loads 0: must be greater than 0"),
-        (["--set", "load={offline: 9, input: 8, output: 8}", "--loads", "1,2"], "has no curve"),
-        (["--set", "load.requests=no"], "load.requests: must be a whole number"),
-    ],
-)
-def test_a_wrong_option_is_one_line(capsys, options, complaint):
-    """It is on standard error, with exit code 2."""
-    with pytest.raises(SystemExit) as caught:
-        main(["serve", NAME, *options])
-    error = capsys.readouterr().err
-
-    assert caught.value.code == 2
-    assert complaint in error
-    assert error.count("\n") == 1
-
-
 @pytest.mark.large
 def test_ten_thousand_requests_are_a_hundred_thousand_steps():
     """All requests of an open load get their tokens, 8 devices together."""

@@ -26,6 +26,7 @@ from clustersim.reports.listing.kinds import PLURALS
 from clustersim.reports.show.answer import fact_rows, page
 from clustersim.scenario.entries import KINDS, entry
 from clustersim.topology.measures import measure, node_injection
+from commands import ending
 
 CLUSTERS, NODES = finding.entry_names("cluster"), finding.entry_names("node")
 FILES = [(kind, name) for kind in KINDS for name in finding.entry_names(kind)]
@@ -99,13 +100,6 @@ def fabric_pictures():
     """Return the picture of the network of every shipped cluster, and of listed cables."""
     machines = {name: measured(name) for name in CLUSTERS} | {"listed cables": listed_cables()}
     return {name: layouts.fabric(*machine) for name, machine in machines.items()}
-
-
-def ending(capsys, *arguments):
-    """Return exit code, standard output and standard error of a command."""
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    return end.value.code or 0, *capsys.readouterr()
 
 
 @pytest.fixture
@@ -188,17 +182,6 @@ def test_list_of_a_kind_is_aligned(capsys):
     assert ending(capsys, "list", "schedule")[1] == out
 
 
-def test_an_unknown_kind_is_answered_with_the_allowed_ones(capsys):
-    """One line names the nearest kind and all of them."""
-    assert ending(capsys, "list", "clusterz") == (
-        2,
-        "",
-        "clusterz: unknown kind (did you mean 'clusters'?) (allowed: clusters, nodes,"
-        " accelerators, libraries, models, frameworks, engines, reliabilities, sites,"
-        " prices, scenarios, schedules)\n",
-    )
-
-
 # --- resolving names ----------------------------------------------------------------------
 
 
@@ -230,47 +213,6 @@ def test_a_file_is_shown_by_its_path(capsys, here):
     assert shown(capsys, "my-box.yaml")["name"] == "my-box"
     rows = {fact["key"]: fact["value"] for fact in shown(capsys, "mine.yaml")["facts"]}
     assert rows["node"] == "my-box"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (
-            ["fronteir"],
-            "fronteir: unknown name (did you mean 'frontier'?)\n",
-        ),
-        (
-            ["qqqq"],
-            "qqqq: unknown name (see `clustersim list`)\n",
-        ),
-        (["node/fugak"], "no node named 'fugak' (did you mean 'fugaku'?)\n"),
-        (["nowhere.yaml"], "nowhere.yaml: no such file\n"),
-        (["frontier", "--nodes", "9409"], "--nodes 9409: frontier has 9,408 nodes\n"),
-        (["gpt-1t", "--out", "x"], "--out: does not apply to a model (gpt-1t)\n"),
-        (["gpt-1t", "--figures", "png"], "--figures: does not apply to a model (gpt-1t)\n"),
-        (["gpipe", "--nodes", "2"], "--nodes: does not apply to a schedule (gpipe)\n"),
-        (
-            ["selene", "--stages", "2"],
-            "--stages: does not apply to a cluster (selene)\n",
-        ),
-    ],
-)
-def test_what_cannot_be_shown_is_one_line(capsys, here, arguments, complaint):
-    """An unknown name, and an option that does not apply, end with exit code 2."""
-    assert ending(capsys, "show", *arguments) == (2, "", complaint)
-
-
-def test_a_file_of_no_known_kind_is_named_with_its_line(capsys, here):
-    """The complaint has file, line, key and the kinds that there are."""
-    (here / "x.yaml").write_text("name: x\nkind: nodes\n", encoding="utf-8")
-
-    assert ending(capsys, "show", "x.yaml") == (
-        2,
-        "",
-        "x.yaml:2: kind: 'nodes' is no kind of catalogue file (did you mean 'node'?)"
-        " (allowed: cluster, node, accelerator, library, model, framework, engine, reliability,"
-        " site, prices; a scenario has no kind)\n",
-    )
 
 
 # --- facts ----------------------------------------------------------------------------------------

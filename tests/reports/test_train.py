@@ -131,9 +131,3 @@ def test_low_goodput_has_its_reason(capsys, tmp_path):
 
     assert call("train", "megatron-1t-84-days", "--out", place, *FAST, *scheduling) == 0
     assert "tends to zero" in capsys.readouterr().out
-
-
-def test_a_scenario_without_a_run_ends_with_exit_code_2(capsys):
-    """One line names the missing section."""
-    assert call("train", "megatron21-t1-1t", "--json") == 2
-    assert capsys.readouterr().err.count("\n") == 1

@@ -156,32 +156,6 @@ def test_restarts_longer_than_the_time_between_failures_are_answered():
     assert endless.accounting.elapsed == pytest.approx(endless.days * 86_400)
 
 
-PROBLEMS = [
-    (["training.checkpoint.every=10 s", "training.checkpoint.mode=asynchronous"], "pile up"),
-    (["training.checkpoint.every=0 s"], "greater than 0"),
-    (["training.checkpoint.every=often"], "500 steps"),
-    (["training.checkpoint.copies=3"], "no effect"),
-    (["training.tokens=null"], "no length"),
-    (["training.steps=10"], "give one of tokens, steps, samples, epochs"),
-    (["training.epochs=1", "training.tokens=null"], "dataset: missing"),
-    (["training.failures=rsc-9"], "no reliability named 'rsc-9'"),
-    (["cluster=dgx-a100", "training.checkpoint.every=1 h"], "states no storage"),
-    (["training.checkpoint.mode=local"], "needs drives"),
-    (["plan.data=1", "cluster.nodes=64", "training.recovery=replica"], "another replica"),
-    (["training.planned.every=0 s", "training.planned.length=1 h"], "greater than 0"),
-]
-
-
-@pytest.mark.parametrize(("settings", "message"), PROBLEMS)
-def test_bad_input_is_one_clear_line(settings, message):
-    """Each problem is a line with file or setting, key and reason."""
-    with pytest.raises((ScenarioError, CatalogError)) as problem:
-        run(*settings)
-
-    assert message in str(problem.value)
-    assert len(str(problem.value).splitlines()) == 1
-
-
 def test_failures_of_no_nodes_are_rejected():
     """A rate over the time of no node is a problem of the file."""
     own = {"kind": "reliability", "name": "ours", "causes": {}}
@@ -190,9 +164,3 @@ def test_failures_of_no_nodes_are_rejected():
         failures = {**own, "causes": {"node": cause}}
         with pytest.raises((ScenarioError, CatalogError), match=reason):
             train(BASE, {"training.failures": failures})
-
-
-def test_a_scenario_without_a_run_is_rejected():
-    """A step alone has no days; the message names the key and the other verb."""
-    with pytest.raises(ScenarioError, match="no section training"):
-        train("megatron21-t1-1t")

@@ -15,31 +15,6 @@ from clustersim.studies.sweep.arguments import (
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("plan.tensor", "is not of the form key=values"),
-        ("=1,2", "is not of the form key=values"),
-        ("plan.tensor=", "the list is empty"),
-        ("plan.tensor=1,,2", "the list has an empty value"),
-        ("plan.tensor=1,2,1", "lists 1 twice"),
-        ("plan.tensor=8:1", "8:1: the first value is greater than the last"),
-        ("plan.tensor=0:8", "0:8: doublings start above 0 (in steps of 1: 0:8:1)"),
-        ("plan.tensor=1:8:0", "1:8:0: the step is not greater than 0"),
-        ("plan.tensor=1:1000000:1", "more than 10,000 values"),
-        ("cluster.nic.bandwidth=1 GB/s:4 s", "GB/s and s are different dimensions"),
-        ("cluster.nic.bandwidth=1 GB/s:4", "GB/s and no unit are different dimensions"),
-    ],
-)
-def test_what_is_no_axis_is_one_line(text, complaint):
-    """The complaint begins with the option as it was written."""
-    with pytest.raises(ScenarioError) as refused:
-        axis_of(text)
-    assert str(refused.value).startswith(f"--over {text}: ")
-    assert complaint in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
     ("text", "value"),
     [("8", 8), ("0.5", 0.5), ("true", True), ("none", "none"), ("[1,2]", "[1,2]"), ("x2", "x2")],
 )

@@ -28,17 +28,6 @@ def answered(capsys, *arguments):
     return json.loads(ran(capsys, *arguments, "--json"))
 
 
-def rejected(capsys, *arguments):
-    """Return the one line that wrong input is answered with."""
-    with pytest.raises(SystemExit) as stopped:
-        main([*arguments])
-    message = capsys.readouterr()
-
-    assert stopped.value.code == 2
-    assert message.out == ""
-    return message.err.strip()
-
-
 def test_json_has_the_documented_keys(capsys):
     """Bytes, time, both bandwidths and the algorithm, one object a size."""
     lines = answered(capsys, *DGX, "--devices", "64", "--bytes", "32KiB:128KiB")
@@ -176,62 +165,6 @@ def test_sizes_devices_splits_and_traffic_are_read_as_they_are_written():
     assert devices_of("3,0-1", "--on") == (3, 0, 1)
     assert split_of(range(6), "mod 3") == ((0, 3), (1, 4), (2, 5))
     assert background_of("all-to-all 64MiB on 0-3") == ("all-to-all", 2**26, (0, 1, 2, 3))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--devices", "8", "--bytes", "5.5"], "--bytes 5.5: '5.5' has no unit (write it like 64"),
-        (
-            ["--devices", "8", "--bytes", "2MB:1MB"],
-            "the first value is greater than the last",
-        ),
-        (["--devices", "8", "--bytes", "-1MB"], "--bytes -1MB"),
-        (["--devices", "8", "--on", "0-7"], "--devices, --on: give one of the two"),
-        ([], "--devices, --on: give one of the two"),
-        (["--on", "0-x"], "--on: '0-x' is not a device or a range (example: 0-31,64)"),
-        (["--on", "0,0"], "--on: device 0 is listed twice"),
-        (["--on", "3-1"], "--on: range 3-1 ends before it begins"),
-        (["--on", "0"], "needs at least 2 devices"),
-        (["--devices", "99999"], "device 99998 is out of range (devices 0 to 32767)"),
-        (
-            ["--devices", "8", "--split", "MOD 3"],
-            "8 devices do not split into equal groups of 2 or more",
-        ),
-        (["--devices", "8", "--split", "AND 3"], "not of the form 'MOD 8' or 'DIV 8'"),
-        (
-            ["--devices", "8", "--algorithm", "rnig"],
-            "not an algorithm of all-reduce (did you mean 'ring'?)",
-        ),
-        (["--devices", "8", "--algorithm", "tree"], "'tree' needs a group over several nodes"),
-        (["--devices", "8", "--with", "all-to-all"], "not of the form 'all-to-all 64MiB on"),
-        (
-            ["--devices", "8", "--with", "x 1MB on 0-7"],
-            "--with 'x 1MB on 0-7': unknown operation 'x'",
-        ),
-        (["--devices", "8", "--set", "cluster.nic.x=1"], "cluster.nic.x: unknown key"),
-    ],
-)
-def test_invalid_input_is_one_line(capsys, arguments, message):
-    """Invalid options are reported with what is allowed, and exit code 2."""
-    line = rejected(capsys, *DGX, *arguments)
-
-    assert message in line
-    assert len(line.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("cluster", "operation", "message"),
-    [
-        ("dgx-h10", "all-reduce", "no cluster named 'dgx-h10' (did you mean 'dgx-h100'?)"),
-        ("dgx-h100", "allreduce", "unknown operation 'allreduce' (did you mean 'all-reduce'?)"),
-    ],
-)
-def test_an_unknown_name_is_reported_with_the_nearest(capsys, cluster, operation, message):
-    """Clusters and operations that do not exist."""
-    line = rejected(capsys, "collective", "--cluster", cluster, "--op", operation, "--devices", "8")
-
-    assert message in line
 
 
 def test_a_table_with_concurrent_traffic_has_its_columns():

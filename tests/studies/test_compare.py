@@ -25,7 +25,7 @@ from clustersim.studies.compare import CompareAnswer
 from clustersim.studies.compare.compared import names_of
 from clustersim.studies.compare.files import files_of, page
 from clustersim.studies.compare.text import result_table, rows, waterfalls
-from commands import ending, printed, rejected
+from commands import ending, printed
 
 LAW = settings(max_examples=20, deadline=None)
 ALL_KINDS = pytest.mark.parametrize("kind", KINDS)
@@ -361,29 +361,3 @@ def test_json_compares_every_run_with_the_first(capsys, folder):
     assert [run["name"] for run in answered["runs"]] == names
     assert [each["before"] for each in answered["comparisons"]] == ["frontier-22b"] * 2
     assert {path.name for path in folder.iterdir()} <= before | {"runs"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["frontier-22b"], "frontier-22b: one scenario, and two are needed (name a second one, or a"
-         " change of the first: 'frontier-22b batch.micro=2')"),
-        ([SERVICE.split()[0]], "one scenario, and two are needed"),
-        (["frontier-22b", "frontier-22c"], "frontier-22c: no such file, and no shipped scenario of"
-         " that name (did you mean 'frontier-22b'?)"),
-        (["frontier-22b", "frontier-22b plan"], "frontier-22b plan: no such file, and no shipped"
-         " scenario of that name"),
-        (["frontier-22b", "frontier-22b plan.tensr=2"], "--set plan.tensr=2: plan.tensr: unknown"
-         " key (did you mean 'tensor'?)"),
-        (["frontier-22b", "frontier-22b plan.data=4"], "plan: tensor 1 x pipeline 8 x data 4 = 32"
-         " ranks, but the job has 16 devices"),
-        (["frontier-22b", "frontier-1t", "--out", "."], ".: contains the working or the home"),
-        ([SERVICE, "frontier-22b"], "is a service and frontier-22b is training: only scenarios of"),
-        ([*STEP, "--by", "tpot"], "--by tpot: unknown measure"),
-        ([RUN, RUN, "--by", "dayz"], "--by dayz: unknown measure (did you mean 'days'?)"),
-    ],
-)  # fmt: skip
-def test_invalid_input_is_one_line_and_exit_code_2(capsys, arguments, complaint):
-    """The run cache is not even made."""
-    assert complaint in rejected(capsys, "compare", *arguments, "--store", "none.db")
-    assert not Path("none.db").exists()

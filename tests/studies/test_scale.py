@@ -25,8 +25,9 @@ from clustersim.studies.scale.files import files_of, page
 from clustersim.studies.scale.points import PlannedPoint
 from clustersim.studies.scale.run_points import RunPoint, efficiency, loss
 from clustersim.studies.scale.text import format_skipped
-from commands import printed, rejected
+from commands import printed
 from scalings import answer_of, made_up
+from small import EIGHT
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "scaling.txt"
 
@@ -184,21 +185,11 @@ def test_the_scenarios_own_point_is_its_run(capsys, store):
 
 # --- curves of scenarios ------------------------------------------------------------------------
 
-BASE = """\
-title: four devices of a box
-cluster: {name: dgx-a100, nodes: 1}
-model: gpt-22b
-plan: {tensor: 8}
-batch: {global: 4, micro: 2, sequence: 2048}
-precision: fp16
-framework: megatron-lm
-"""
-
 
 def written(folder, scaling, name="mine"):
     """Write a scenario with these curves and return its path."""
     path = folder / f"{name}.yaml"
-    path.write_text(BASE + scaling, encoding="utf-8")
+    path.write_text(EIGHT + scaling, encoding="utf-8")
     return str(path)
 
 
@@ -227,134 +218,6 @@ def test_a_point_may_be_a_neighbour(tmp_path):
 
     assert [point.devices for point in curve.points] == [8, 64]
     assert all(point.own for point in curve.points)
-
-
-@pytest.mark.parametrize(
-    ("scaling", "complaint"),
-    [
-        (
-            "scaling: {weak: {}}",
-            "8: scaling.weak: has no points (give devices, a list of numbers, or points)",
-        ),
-        (
-            "scaling: {weak: {devices: [8, 16, 8]}}",
-            "8: scaling.weak: names 8 devices twice (each number once)",
-        ),
-        (
-            "scaling: {weak: {device: [8]}}",
-            "8: scaling.weak.device: unknown key (did you mean 'devices'?)",
-        ),
-        (
-            "scaling: {weak: {devices: [0]}}",
-            "8: scaling.weak.devices[0]: must be at least 1, not 0",
-        ),
-        (
-            "scaling: {weak: {points: [{set: {batch.micro: 1}}]}}",
-            "8: scaling.weak.points[0]: needs either 'devices' or 'scenario', and not both",
-        ),
-        (
-            "scaling: {weak: {devices: [8], axis: replica}}",
-            "8: scaling.weak.axis: must be 'tensor', 'pipeline', 'data', 'context' "
-            "or 'expert', not 'replica'",
-        ),
-        (
-            "scaling: {weak: {devices: [8], published: [{devices: 8, metric: "
-            "tflops_per_device, value: 3, source: x}]}}",
-            "8: scaling.weak.published[0]: metric: tflops_per_device needs convention "
-            "(model or hardware)",
-        ),
-        (
-            "scaling: {weak: {devices: [8], published: [{devices: 8, metric: efficiency, "
-            "value: 0.9}]}}",
-            "8: scaling.weak.published[0].source: missing (it must be given)",
-        ),
-        (
-            "scaling: {weak: {devices: [8], set: {batch.micros: 1}}}",
-            "8: scaling.weak.set: --set batch.micros=1: batch.micros: unknown key (did you "
-            "mean 'micro'?)",
-        ),
-        (
-            "scaling: {weak: {points: [{scenario: nowhere}]}}",
-            "8: scaling.weak.points[0].scenario: nowhere: no such file, and no shipped "
-            "scenario of that name",
-        ),
-        (
-            "scaling: {weak: {devices: [8], against: 16}}",
-            "mine: weak scaling: the reference point of 16 devices is not on the curve (valid "
-            "points: 8)",
-        ),
-    ],
-)
-def test_a_wrong_curve_is_one_line(tmp_path, capsys, scaling, complaint):
-    """An invalid curve is reported by file, line and key, with exit code 2."""
-    path = written(tmp_path, scaling)
-    text = rejected(capsys, "scale", path, "--store", str(tmp_path / "studies.db"))
-
-    assert text == (complaint if complaint.startswith("mine") else f"{path}:{complaint}") + "\n"
-    assert not (tmp_path / "studies.db").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (
-            ("frontier-22x",),
-            "frontier-22x: no such file, and no shipped scenario of that name (did you "
-            "mean 'frontier-22b'?)",
-        ),
-        (
-            ("frontier-22b", "--weak", "some"),
-            "--weak some: 'some' is not a positive whole number (examples: 8,16 or 8:64)",
-        ),
-        (
-            ("frontier-22b", "--weak", "16", "--axis", "rank"),
-            "--axis rank: unknown axis (allowed: tensor, pipeline, data, context, expert)",
-        ),
-        (
-            ("frontier-22b", "--weak", "16", "--against", "8"),
-            "frontier-22b: weak scaling: the reference point of 8 devices is not on the curve "
-            "(valid points: 16)",
-        ),
-        (("frontier-22b", "frontier-22b"), "frontier-22b: is listed twice (each scenario once)"),
-        (
-            ("frontier-22b", "--strong", "12"),
-            "frontier-22b: no point of strong scaling is valid; 12 devices: "
-            "a node has 8 devices (nearest: 8 or 16 devices)",
-        ),
-    ],
-)
-def test_bad_input_leaves_the_store_as_it_is(tmp_path, capsys, arguments, complaint):
-    """One line, exit code 2, and not a byte of the store is touched."""
-    store = tmp_path / "studies.db"
-    printed(capsys, "scale", *SMALL, "--strong", "16", "--store", str(store))
-    before = store.read_bytes()
-
-    assert rejected(capsys, "scale", *arguments, "--store", str(store)) == f"{complaint}\n"
-    assert store.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["--axis", "data"], "--axis data: unknown axis (allowed: replicas, tensor, pipeline)"),
-        (["--weak", "12"], "replicas 1 on 8 devices would be 1.5 (nearest: 8 or 16 devices)"),
-        (["--strong", "8", "--against", "4"], "reference point of 4 devices is not on the curve"),
-        (["frontier-22b"], "frontier-22b is training: only scenarios of one kind share a study"),
-    ],
-)
-def test_bad_input_of_a_service_is_one_line(capsys, words, complaint):
-    """The line names the option and what is allowed."""
-    assert complaint in rejected(capsys, "scale", SERVICE, *words)
-
-
-def test_a_file_that_is_no_store_is_left_alone(tmp_path, capsys):
-    """A store that is something else is named before anything is run."""
-    other = tmp_path / "thesis.tex"
-    other.write_text("years of work")
-    text = rejected(capsys, "scale", *SMALL, "--strong", "16", "--json", "--store", str(other))
-
-    assert text == f"{other}: is not a run cache of clustersim; choose another --store\n"
-    assert other.read_text() == "years of work"
 
 
 # --- the answer -----------------------------------------------------------------------------------

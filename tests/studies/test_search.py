@@ -13,7 +13,6 @@ from benchmarks.search import DEVICES, SCENARIO, SETTINGS, samples, step_times
 from clustersim import search
 from clustersim.answers import from_json, to_json
 from clustersim.catalog import finding
-from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.memory.peak import estimate_memory
 from clustersim.runs.limits import read_limits
@@ -32,6 +31,7 @@ from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.step.space import FREE, Choices, Space
 from clustersim.studies.search.text import rows
 from clustersim.units import GIB
+from commands import ending
 from small import small
 
 LARGE = pytest.mark.large
@@ -50,13 +50,6 @@ JOBS = {
         ["batch.global=8"],
     ),
 }
-
-
-def ending(capsys, *arguments):
-    """Return exit code, standard output and standard error of a command."""
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    return end.value.code or 0, *capsys.readouterr()
 
 
 def sampled(space, count, seed):
@@ -294,13 +287,6 @@ def test_limits_that_no_layout_meets_are_stated(tmp_path):
     assert rows(answer)[0].text == "no layout fits in memory and meets the limits"
 
 
-def test_a_machine_without_power_has_no_tokens_per_joule(tmp_path):
-    """One line names the record that lacks it, for an objective and for a limit."""
-    for given in ({"objective": "tokens_per_joule"}, {"limits": ["tokens_per_joule>=1"]}):
-        with pytest.raises(ScenarioError, match=r"tokens_per_joule: node \S+ has no power$"):
-            search(small(tmp_path), settings=["cluster.name=dgx-2"], jobs=1, **given)
-
-
 @LARGE
 def test_the_answer_is_that_of_an_exhaustive_search_of_thousands(tmp_path):
     """The same of thousands of layouts."""
@@ -402,12 +388,6 @@ def test_the_best_for_the_money_is_that_of_all_machines(tmp_path):
     rate, price = best.measures["tokens_per_s"], best.measures["usd_per_hour"]
     assert best.value == pytest.approx(rate * 3600 / price)
     assert "usd_per_hour" in {front.against for front in both.pareto}
-
-
-def test_a_machine_without_prices_has_no_tokens_per_dollar():
-    """One line names the accelerator."""
-    with pytest.raises(ScenarioError, match="no price of 'mi250x-gcd' is known"):
-        search("frontier-22b", objective="tokens_per_dollar", jobs=1)
 
 
 def test_the_best_layout_runs_as_it_is_reported(found, tmp_path):
@@ -531,35 +511,16 @@ def test_a_best_layout_without_room_for_errors_of_predictions_names_a_limit(tmp_
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("settings", "message"),
     [
-        (["--devices", "12"], "--devices 12: is not a multiple of the 8 devices of a node"),
-        (["--devices", "99999992"], "--devices 99999992: 'selene' has"),
-        (["--objective", "mfuu"], "--objective mfuu: unknown measure"),
-        (["--free", "plan.tensr"], "--free plan.tensr: has no values of its own"),
-        (["--free", "plan.tensr=1,2"], "--free plan.tensr=1,2: "),
-        (["--limit", "memory"], "--limit memory: is not of the form"),
-        (["--limit", "memory<=many"], "--limit memory<=many: "),
-        (["--limit", "plan.tensr<=8"], "--limit plan.tensr: unknown measure"),
-        (["--limit", "tokens_per_joule<=1"],
-         "--limit tokens_per_joule<=1: must be the least value (tokens_per_joule>=1)"),
-        (["--limit", "step_time_s>=2"],
-         "--limit step_time_s>=2: must be the greatest value (step_time_s<=2)"),
-        (["--limit", "tokens_per_joule>=0"], "--limit tokens_per_joule>=0: must be greater than 0"),
-        (["--gap", "two"], "--gap two: is not a share of 1"),
-        (["--set", "batch.global=3", "--set", "plan.data=2"], "no layout is possible on 8 devices"),
-        (["--set", "plan={tensor: 8}", "--set", "batch.micro=1", "--set", "recompute=none"],
-         "no key is free"),
+        (["batch.global=3", "plan.data=2"], "no layout is possible on 8 devices"),
+        (["plan={tensor: 8}", "batch.micro=1", "recompute=none"], "no key is free"),
     ],
-)  # fmt: skip
-def test_invalid_input_is_one_line(capsys, tmp_path, arguments, message):
-    """Invalid input ends with one line that says what is wrong, and exit code 2."""
-    code, printed, complaint = ending(capsys, "search", str(small(tmp_path)), *arguments)
-
-    assert code == 2
-    assert printed == ""
-    assert message in complaint
-    assert complaint.count("\n") == 1
+)
+def test_a_search_without_a_choice_is_rejected(tmp_path, settings, message):
+    """The rules or the settings leave no layout, or one."""
+    with pytest.raises(ScenarioError, match=message):
+        search(small(tmp_path), settings=settings, jobs=1)
 
 
 def test_limits_are_read():

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from clustersim.cli import main
-from commands import ending, rejected
+from commands import ending
 from small import small
 
 
@@ -74,28 +74,3 @@ def test_exports_hold_every_run(store, capsys, tmp_path):
     assert rejected == (2, "", f"{csv}: already exists (use --force)\n")
     assert len(kept) == 3
     assert len(pd.read_csv(csv)) == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--name=3"], "--name 3: no such study in "),
-        (["--name=sweep"], "--name sweep: no such study in "),
-        (["--csv=all.csv"], "--name: required, "),
-    ],
-)
-def test_an_unknown_study_is_one_line(store, capsys, tmp_path, monkeypatch, arguments, complaint):
-    """Exit code 2 and the reason; no file is written."""
-    monkeypatch.chdir(tmp_path)
-
-    assert rejected(capsys, "study", str(store), *arguments).startswith(complaint)
-    assert [*tmp_path.iterdir()] == []
-
-
-def test_a_missing_run_cache_is_not_created(capsys, tmp_path):
-    """Listing a run cache that does not exist is an error, and does not create it."""
-    path = tmp_path / "none.db"
-    message = rejected(capsys, "study", str(path))
-
-    assert message == f"{path}: no such file (clustersim sweep writes one)\n"
-    assert not path.exists()

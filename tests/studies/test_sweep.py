@@ -20,7 +20,6 @@ from clustersim.render.page.page import Chart, render
 from clustersim.render.tables import Row as Line
 from clustersim.render.words import short_keys
 from clustersim.runs.cache_key import key_of
-from clustersim.runs.store import Store
 from clustersim.runs.table import FITS
 from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
 from clustersim.scenario.load import load, load_any, load_service
@@ -35,7 +34,7 @@ from clustersim.studies.sweep.files import files_of, page
 from clustersim.studies.sweep.ranking import rank
 from clustersim.studies.sweep.shared_reasons import reasons_of
 from clustersim.studies.sweep.text import layout_tables, rows
-from commands import ending, printed, rejected
+from commands import ending, printed
 from small import AXES, small
 
 
@@ -464,72 +463,6 @@ def test_values_of_a_reason_are_those_of_invalid_combinations_only(wrong):
         assert reason.count == len(wrong)
         for key, values in reason.values.items():
             assert {p for p in grid_points if p["ab".index(key)] in values} <= wrong
-
-
-# --- bad input ------------------------------------------------------------------------------------
-
-OVER = "--over=batch.micro=1,2"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ([], "--over: no axis"),
-        (["--over=plan.tensr=1,2"], "--over plan.tensr=1: plan.tensr: unknown key (did"),
-        (["--over=plan.tensor=1,two"], "--over plan.tensor=two: plan.tensor: must be"),
-        (["--over=model=gpt3-1.3b,gpt-2"], "--over model=gpt-2: model: no model named 'gpt-2'"),
-        (["--over=recompute=none,all"], "--over recompute=all: recompute: "),
-        (["--over=plan.tensor="], "--over plan.tensor=: the list is empty"),
-        ([OVER, "--over=batch.micro=4"], "--over batch.micro: set by two axes"),
-        ([OVER, "--over=batch.global=fill"], "--over batch.global=fill: batch.global: cannot be"),
-        (
-            ["--over=plan.data=fill", "--over=plan.tensor=fill"],
-            "--over: plan.data and plan.tensor cannot both be filled",
-        ),
-        (["--over=a=1:1000:1", "--over=b=1:1000:1"], "--over: 1000 x 1000 = 1,000,000"),
-        (["--list=none.csv"], "none.csv: no such file"),
-        ([OVER, "--by=speed"], "--by speed: unknown measure (known: step_time_s, "),
-        ([OVER, "--pareto=money"], "--pareto money: unknown measure ("),
-        ([OVER, "--limit=mfu=fast"], "--limit mfu=fast: 'fast' is not a number"),
-        ([OVER, "--set=plan.zro=1"], "--set plan.zro=1: plan.zro: unknown key"),
-        ([OVER, "--out=taken"], "taken: already exists and has files that are not the output"),
-        ([OVER, "--store=taken"], "taken: is a folder, not a run cache"),
-        ([OVER, "--store=small.yaml"], "small.yaml: is not a run cache of clustersim"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("exists", [False, True], ids=["no store", "a store"])
-def test_bad_input_is_one_line_and_the_store_is_untouched(
-    tmp_path, capsys, monkeypatch, arguments, complaint, exists
-):
-    """Exit code 2, one line, nothing run, and no store made or changed."""
-    monkeypatch.chdir(tmp_path)
-    small(tmp_path)
-    (tmp_path / "taken").mkdir()
-    (tmp_path / "taken" / "theirs").touch()
-    store = tmp_path / "runs" / "studies.db"
-    if exists:
-        Store(store).__exit__(None, None, None)
-    before = store.read_bytes() if exists else None
-
-    assert rejected(capsys, "sweep", "small.yaml", *arguments).startswith(complaint)
-    assert (store.read_bytes() if store.exists() else None) == before
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["--over=plan.tensor=8", "--by=mfu"], "--by mfu: unknown measure of services"),
-        (["--over=plan.tensor=8", "--pareto=memory"], "--pareto memory: unknown"),
-        (["--over=plan.tensor=8", "--limit=tpt=1 ms"], "--limit tpt: unknown measure of services"
-         " (did you mean 'tpot'?)"),
-        (["--over=plan.tensor=8", "--limit=tpot=0 s"], "--limit tpot=0 s: must be greater than 0"),
-        (["--over=plan.tensor=8", "--limit=tpot=5"], "--limit tpot=5: "),
-        (["--over=plan.data=fill"], "--over plan.data=fill: plan.data: cannot be filled (a serv"),
-    ],
-)  # fmt: skip
-def test_bad_input_of_a_service_is_one_line(capsys, words, complaint):
-    """The line names the option, its value and what is allowed."""
-    assert complaint in rejected(capsys, "sweep", SCENARIOS["service"], *words)
 
 
 # --- runs and services ----------------------------------------------------------------------------

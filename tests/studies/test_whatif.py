@@ -25,7 +25,7 @@ from clustersim.studies.whatif import WhatIfAnswer, text
 from clustersim.studies.whatif.answer import rank_changes
 from clustersim.studies.whatif.arguments import change_groups, variants_of
 from clustersim.studies.whatif.files import change_label, page, savings_chart
-from commands import ending, printed, rejected
+from commands import ending, printed
 
 SMALL = Variant("frontier-22b", ("batch.global=16",))
 LAW = settings(max_examples=20, deadline=None)
@@ -427,44 +427,3 @@ def test_json_is_one_object(capsys):
         ["recompute=none"], ["cluster.nic.bandwidth=/64"], ["plan.data=4"],
     ]  # fmt: skip
     assert result["base"]["step_time_s"] == pytest.approx(alone.step_time)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ([], "frontier-22b: no change is given (--set cluster.nic.bandwidth=x2; several values that"
-         " belong together: --change 'plan.pipeline=4 plan.data=16')"),
-        (["--set", "plan.tensor"], "--set plan.tensor: is not of the form key=value"),
-        (["--change", "plan.tensor"], "--change 'plan.tensor': 'plan.tensor' is not of the form"
-         " key=value"),
-        (["--change", " "], "--change ' ': no setting of the form key=value"),
-        (["--set", "plan.tensr=2"], "plan.tensr: unknown key (did you mean 'tensor'?)"),
-        (["--set", "plan.zero=0", "--out", "."], ".: contains the working or the home folder"),
-        (["--set", "plan.zero=0", "--store", "mine.yaml"], "mine.yaml: is not a run cache of"
-         " clustersim; choose another --store"),
-        (["--set", "plan.zero=0", "--by", "days"], "--by days: frontier-22b has no section"),
-        (["--set", "plan.zero=0", "--by", "tpot"], "--by tpot: unknown measure"),
-    ],
-)  # fmt: skip
-def test_bad_input_is_one_line_and_exit_code_2(capsys, arguments, complaint):
-    """The run cache is not even made, and a file that is none stays as it is."""
-    Path("mine.yaml").write_text("title: mine")
-    store = () if "--store" in arguments else ("--store", "none.db")
-
-    assert complaint in rejected(capsys, "whatif", "frontier-22b", *store, *arguments)
-    assert not Path("none.db").exists()
-    assert Path("mine.yaml").read_text() == "title: mine"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["frontier-22", "--set", "plan.zero=0"], "frontier-22: no such file, and no shipped"),
-        ([SERVICE], "no change is given"),
-        ([SERVICE, "--set", "precision=int4", "--by", "mfu"], "--by mfu: unknown measure of serv"),
-        ([f"{SERVICE} plan.tensor=1", "--set", "precision=int4"], "does not fit: a device needs"),
-    ],
-)
-def test_bad_input_of_any_kind_is_one_line(capsys, arguments, complaint):
-    """An unknown scenario, no change, an unknown measure, a service that does not fit."""
-    assert complaint in rejected(capsys, "whatif", *arguments)
