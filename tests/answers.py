@@ -30,8 +30,7 @@ from clustersim.studies.compare import CompareAnswer, compare_two
 from clustersim.studies.compare import files as compare_pages
 from clustersim.studies.compare.answer import ComparedRun
 from clustersim.studies.whatif import files as whatif_pages
-from clustersim.studies.whatif.answer import rank_changes
-from clustersim.studies.whatif.arguments import WhatIfVariants
+from clustersim.studies.whatif.answer import WhatIfVariants, rank_changes
 
 attributions = st.fixed_dictionaries({part: st.floats(1e-3, 1e3) for part in PARTS})
 """Seconds of a step by part."""

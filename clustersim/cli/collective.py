@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 import clustersim
-from clustersim.cli.destination import destination
 from clustersim.cli.options import (
     Figures,
     Force,
     Out,
     Settings,
+    destination,
     print_json,
     print_rows,
     print_table,

@@ -1,19 +1,25 @@
-"""Options and output that several verbs share: run cache, progress bar, tables."""
+"""Options and output that several verbs share: run cache, progress bar, tables, output folder.
+
+destination (checked) -> the study runs -> report: write the files, then print
+"""
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
-from clustersim.escaping import escaped
+from clustersim.escaping import escaped, file_name
 
 if TYPE_CHECKING:
+    from clustersim.render.study_folder import StudyFiles
     from clustersim.render.tables import Cells, Row
+
 
 STORE: Final = Path("runs") / "studies.db"
 """Default run cache."""
@@ -113,14 +119,6 @@ def progress_bar(verb: str, store: Path) -> Iterator[Callable[[int, int], None]]
         raise typer.Exit(130) from None
 
 
-class Execution(TypedDict):
-    """Where runs are executed and kept, as arguments of a study: run cache, processes, cluster."""
-
-    store: Path
-    jobs: int | None
-    executor: str | None
-
-
 def reject_unused(options: Mapping[str, object], where: str) -> None:
     """Reject options that are given but have no effect on a kind of scenario.
 
@@ -204,3 +202,77 @@ def print_table(cells: "Cells", words: "Collection[str]" = (), warning: str = ""
         console.print(columned(cells, words, warning))
     else:
         echo("\n".join(aligned(cells, words)))
+
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where the answer of a command goes.
+
+    Attributes
+    ----------
+    folder : output folder; None if only one JSON object is printed
+    formats : of the figures in the folder
+    as_json : print one JSON object instead of lines
+    force : write to a folder with other files, which are kept
+    """
+
+    folder: Path | None
+    formats: tuple[str, ...]
+    as_json: bool
+    force: bool
+
+    def report(
+        self,
+        answer: Answer,
+        files: "Callable[[], StudyFiles]",
+        show: "Callable[[Answer, list[Row]], None]",
+    ) -> None:
+        """Write the files of an answer, then print it.
+
+        Parameters
+        ----------
+        files : returns the contents of the folder; called only if there is one
+        show : prints the answer as lines, and the row with the names of the files, if any
+        """
+        written = self.write(answer, files)
+        if self.as_json:
+            print_json(answer)
+        else:
+            show(answer, written)
+
+    def write(self, answer: object, files: "Callable[[], StudyFiles]") -> "list[Row]":
+        """Write the files of an answer; return the row with their names, if there is a folder."""
+        if self.folder is None:
+            return []
+        from clustersim.render import tables
+        from clustersim.render.study_folder import write_study
+
+        names = write_study(answer, files(), self.folder, formats=self.formats, force=self.force)
+        return [tables.files(self.folder, names)]
+
+
+def destination(
+    name: str, out: Path | None, figures: str | None, *, as_json: bool, force: bool
+) -> Destination:
+    """Return the destination of an answer, its folder checked before anything is run.
+
+    Parameters
+    ----------
+    name : of the folder in ``runs/`` without ``--out``; ``--json`` alone needs no folder
+
+    Raises
+    ------
+    ScenarioError
+        when a format is unknown, or the folder has other files (unless `force`).
+    """
+    formats = figure_formats(figures)
+    if as_json and out is None:
+        return Destination(None, formats, as_json, force)
+    from clustersim.render.folder import check_free
+
+    folder = out or Path("runs") / file_name(name)
+    check_free(folder, force=force)
+    return Destination(folder, formats, as_json, force)

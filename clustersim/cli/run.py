@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 import clustersim
-from clustersim.cli.destination import destination
 from clustersim.cli.options import (
     AsJson,
     Figures,
@@ -20,6 +19,7 @@ from clustersim.cli.options import (
     RunOut,
     Settings,
     command_line,
+    destination,
     figure_formats,
     print_json,
     print_rows,

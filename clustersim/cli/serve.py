@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import clustersim
-from clustersim.cli.destination import Destination, destination
 from clustersim.cli.options import (
     AsJson,
+    Destination,
     Figures,
     Force,
     RunOut,
     Settings,
     command_line,
+    destination,
     print_json,
     print_rows,
 )

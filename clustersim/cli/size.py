@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import clustersim
-from clustersim.cli.destination import destination
-from clustersim.cli.options import AsJson, Figures, Force, Out, Settings, command_line, print_rows
+from clustersim.cli.options import (
+    AsJson,
+    Figures,
+    Force,
+    Out,
+    Settings,
+    command_line,
+    destination,
+    print_rows,
+)
 from clustersim.units import parse_count
 
 if TYPE_CHECKING:

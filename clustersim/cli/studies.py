@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 import clustersim
-from clustersim.cli.destination import Destination, destination
 from clustersim.cli.options import (
     STORE,
     AsJson,
+    Destination,
     Executor,
     Figures,
     Force,
@@ -25,6 +25,7 @@ from clustersim.cli.options import (
     Settings,
     StoreFile,
     command_line,
+    destination,
     progress_bar,
 )
 

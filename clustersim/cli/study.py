@@ -28,8 +28,7 @@ def study(
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """List the studies of a run cache; print or export the runs of one study."""
-    from clustersim.studies.study.answer import stored_runs, stored_studies
-    from clustersim.studies.study.files import check_file, export
+    from clustersim.studies.study.answer import check_file, export, stored_runs, stored_studies
 
     files = [path for path in (csv, parquet) if path is not None]
     for i, path in enumerate(files):
@@ -47,7 +46,7 @@ def study(
 
 
 def _print_studies(found: "StoredStudies") -> None:
-    from clustersim.studies.study.files import studies_table
+    from clustersim.studies.study.answer import studies_table
 
     if found.studies:
         print_table(studies_table(found.studies))
@@ -56,7 +55,7 @@ def _print_studies(found: "StoredStudies") -> None:
 
 
 def _print_runs(runs: "StoredRuns", files: list[Path]) -> None:
-    from clustersim.studies.study.files import SHOWN, runs_table
+    from clustersim.studies.study.answer import SHOWN, runs_table
 
     echo(runs.study.title)
     print_table(runs_table(runs.points))

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from clustersim.cli import app
 from clustersim.cli.run import MAX_REPLICATIONS
 from clustersim.reports.step.page import page
-from clustersim.reports.step.replication_costs import costs_chart
+from clustersim.reports.step.sections import costs_chart
 from clustersim.reports.step.text import rows
 from clustersim.scenario.load import load
 from clustersim.simulation.step.replications import replicate

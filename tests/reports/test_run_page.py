@@ -26,7 +26,7 @@ from clustersim.reports.step.charts import memory_by_stage, memory_over_time
 from clustersim.reports.step.links import link_loads
 from clustersim.reports.step.page import page
 from clustersim.reports.step.pipeline import page_views, pipeline, sampled
-from clustersim.reports.step.power_section import power_over_time, power_section
+from clustersim.reports.step.sections import power_over_time, power_section
 from clustersim.reports.step.text import rows
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load

@@ -21,7 +21,7 @@ from clustersim.render import layouts
 from clustersim.render.diagram import frame, frame_of, picked, shared, thickness
 from clustersim.render.layouts.node_links import inner_links, rim
 from clustersim.render.matplotlib.diagram import diagram_figure, write_diagram
-from clustersim.render.words import format_value
+from clustersim.render.tables import format_value
 from clustersim.reports.listing.kinds import PLURALS
 from clustersim.reports.show.answer import fact_rows, page
 from clustersim.scenario.entries import KINDS, entry

@@ -8,8 +8,7 @@ from clustersim.catalog import finding
 from clustersim.catalog.facts import facts
 from clustersim.catalog.frameworks import FrameworkRecord, KernelFacts
 from clustersim.cli import main
-from clustersim.reports.show.answer import profile_rows
-from clustersim.reports.show.profile import DEFAULTS, UNITS, UNSUPPORTED
+from clustersim.reports.show.answer import DEFAULTS, UNITS, UNSUPPORTED, profile_rows
 from clustersim.scenario.entries import entry
 
 FRAMEWORKS = finding.entry_names("framework")

@@ -9,7 +9,7 @@ from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.studies.collective import CollectiveAnswer
 from clustersim.studies.collective.answer import Timing
-from clustersim.studies.collective.arguments import background_of, devices_of, sizes_of, split_of
+from clustersim.studies.collective.benchmark import background_of, devices_of, sizes_of, split_of
 from clustersim.studies.collective.files import table
 
 DGX = ["collective", "--cluster", "dgx-h100", "--op", "all-reduce"]

@@ -19,8 +19,7 @@ from clustersim.studies.sweep import text as sweep_text
 from clustersim.studies.sweep.files import files_of as files_of_sweep
 from clustersim.studies.sweep.ranking import rank
 from clustersim.studies.whatif import text as whatif_text
-from clustersim.studies.whatif.answer import rank_changes
-from clustersim.studies.whatif.arguments import WhatIfVariants
+from clustersim.studies.whatif.answer import WhatIfVariants, rank_changes
 from clustersim.studies.whatif.files import files_of as files_of_whatif
 
 SCENARIOS = {

@@ -23,7 +23,7 @@ from clustersim.studies.scale.answer import ScalingAnswer, SkippedPoint
 from clustersim.studies.scale.arguments import ScalingRequest, curves_of
 from clustersim.studies.scale.files import files_of, page
 from clustersim.studies.scale.points import PlannedPoint
-from clustersim.studies.scale.run_points import RunPoint, efficiency, loss
+from clustersim.studies.scale.scaling_curves import RunPoint, efficiency, loss
 from clustersim.studies.scale.text import format_skipped
 from commands import printed
 from scalings import answer_of, made_up

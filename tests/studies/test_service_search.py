@@ -6,7 +6,7 @@ import clustersim
 from clustersim.cli import main
 from clustersim.scenario.load import load_service
 from clustersim.simulation.measures import measures_of
-from clustersim.studies.search.charts import bound_chart
+from clustersim.studies.search.files import bound_chart
 from clustersim.studies.search.service.candidates import bounded_layouts
 
 NAME = "llama3-8b-h100-formats"

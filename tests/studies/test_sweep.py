@@ -18,21 +18,19 @@ from clustersim.errors import ScenarioError
 from clustersim.render.charts.picture import Table
 from clustersim.render.page.page import Chart, render
 from clustersim.render.tables import Row as Line
-from clustersim.render.words import short_keys
+from clustersim.render.tables import short_keys
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.table import FITS
 from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
 from clustersim.scenario.load import load, load_any, load_service
-from clustersim.studies.study.answer import stored_runs
-from clustersim.studies.study.files import runs_table
+from clustersim.studies.study.answer import runs_table, stored_runs
 from clustersim.studies.sweep import SweepAnswer
 from clustersim.studies.sweep.answer import MISSES
 from clustersim.studies.sweep.arguments import read_axes
 from clustersim.studies.sweep.charts import front_chart, layouts_chart
 from clustersim.studies.sweep.combinations import DEGREES, filled_keys, grid
 from clustersim.studies.sweep.files import files_of, page
-from clustersim.studies.sweep.ranking import rank
-from clustersim.studies.sweep.shared_reasons import reasons_of
+from clustersim.studies.sweep.ranking import rank, reasons_of
 from clustersim.studies.sweep.text import layout_tables, rows
 from commands import ending, printed
 from small import AXES, small

@@ -22,8 +22,7 @@ from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant
 from clustersim.simulation.measures import measures_of
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.whatif import WhatIfAnswer, text
-from clustersim.studies.whatif.answer import rank_changes
-from clustersim.studies.whatif.arguments import change_groups, variants_of
+from clustersim.studies.whatif.answer import change_groups, rank_changes, variants_of
 from clustersim.studies.whatif.files import change_label, page, savings_chart
 from commands import ending, printed
 

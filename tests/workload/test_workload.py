@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boxes import training
-from clustersim.render.words import UNMASKED
+from clustersim.render.tables import UNMASKED
 from clustersim.reports.step.text import rows
 from clustersim.scenario.entries import entry
 from clustersim.simulation.step.build import build_job

@@ -1,16 +1,29 @@
-"""The files of a service: its answer, requests and load curve as tables, figures and the page."""
+"""The files of a service: its answer, requests and load curve as tables, charts and the page."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
-from clustersim.render.charts import Picture
+import numpy as np
+
+from clustersim.render.charts import (
+    Axis,
+    BlockKind,
+    Lines,
+    Picture,
+    Series,
+    Step,
+    Timeline,
+    Waterfall,
+)
+from clustersim.render.charts.lines import reference
 from clustersim.render.charts.picture import Column, Table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import percent
-from clustersim.reports.service.charts import kv_chart, load_charts, request_strip, token_chart
+from clustersim.reports.measures import LEGENDS, part_kind, part_name
 from clustersim.reports.service.text import published, rows
 from clustersim.reports.step import scenario, sources_section
 from clustersim.simulation.service.answer import LoadPoint
@@ -130,3 +143,181 @@ def _published(result: "ServeResult") -> tuple[Section, ...]:
     lines = tuple((published(check).partition(";")[0], check.source) for check in result.published)
     table = Table("Published and predicted", (Column("metric"), Column("source")), lines)
     return (Section("Published numbers", "published", (), (table,)),)
+
+
+MOST_REQUESTS: Final = 48
+"""Requests of the strip."""
+
+MOST_INSTANTS: Final = 600
+"""Instants at which the KV cache is drawn."""
+
+_LOADS: Final = {
+    "concurrency": Axis("concurrent users", log=2),
+    "rate": Axis("arrivals", "requests/s", log=2),
+    "batch": Axis("requests of a batch", log=2),
+}
+
+
+def load_charts(result: "ServeResult") -> list[Lines]:
+    """Return what is drawn over the load; nothing for fewer than two loads."""
+    curve = result.curve
+    if len(curve) < 2:
+        return []
+    charts = [_latency_chart(result, curve)]
+    if all(point.tokens_per_s_per_user for point in curve):
+        charts.append(_user_chart(result, curve))
+    return charts
+
+
+def _caption(result: "ServeResult") -> str:
+    return f"{result.scenario.title} ({result.name})"
+
+
+def _load_axis(result: "ServeResult", curve: Sequence[LoadPoint]) -> Axis:
+    axis = _LOADS[result.scenario.load.kind]
+    ticks = tuple((point.load, format_number(point.load)) for point in curve)
+    return Axis(axis.label, axis.unit, log=2, ticks=ticks)
+
+
+def _latency_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
+    """Return the times of requests over the load."""
+    loads = tuple(point.load for point in curve)
+    series = [
+        Series("whole request", loads, tuple(p.latency_s for p in curve), "series-0", "circle"),
+        Series("first token", loads, tuple(p.ttft_s for p in curve), "series-1", "square"),
+    ]
+    if all(point.tpot_s for point in curve):
+        times = tuple(p.tpot_s or 0.0 for p in curve)
+        series.append(Series("each further token", loads, times, "series-2", "triangle-up"))
+    first, last = curve[0], curve[-1]
+    what = _LOADS[result.scenario.load.kind].label
+    return Lines(
+        title=f"From {format_number(first.load)} to {format_number(last.load)} {what}"
+        " a request takes"
+        f" {format_seconds(first.latency_s, 3)} to {format_seconds(last.latency_s, 3)}",
+        caption=_caption(result),
+        description="Times of a request over the load: to the first token, for each further token,"
+        " and in all.",
+        note="Means over the requests.",
+        contents="latency over the load",
+        x=_load_axis(result, curve),
+        y=Axis("time", "s", log=10),
+        series=tuple(series),
+    )
+
+
+def _user_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
+    """Return throughput of a device over the speed that a user sees."""
+    users = tuple(point.tokens_per_s_per_user or 0.0 for point in curve)
+    rates = tuple(point.output_tokens_per_s_per_device for point in curve)
+    unit = _LOADS[result.scenario.load.kind].label
+    hover = tuple(f"{format_number(point.load)} {unit}" for point in curve)
+    series = [Series("predicted", users, rates, "series-0", "circle", hover=hover)]
+    limits = result.scenario.limits
+    if limits is not None and limits.tpot:
+        slowest = 1 / limits.tpot
+        series.append(reference("limit of a user", (slowest, slowest), (0.0, max(rates))))
+    top = max(curve, key=lambda point: point.output_tokens_per_s_per_device)
+    return Lines(
+        title=f"Up to {format_number(top.output_tokens_per_s_per_device, 3)} tokens/s for each"
+        f" device, at {format_number(top.tokens_per_s_per_user or 0.0, 3)} for each user",
+        caption=_caption(result),
+        description="Throughput of a device over the speed that one user sees, along the load.",
+        note=f"Each point is one load; {unit} grow from right to left.",
+        contents="throughput of a device and speed of a user",
+        x=Axis("speed of one user", "tokens/s", zero=True),
+        y=Axis("throughput of one device", "output tokens/s", zero=True),
+        series=tuple(series),
+    )
+
+
+# --- causes ---------------------------------------------------------------------------------------
+
+
+def token_chart(result: "ServeResult") -> Waterfall:
+    """Return the time of a token by cause; of the first token if it is the only one."""
+    parts = sorted(result.attribution.items(), key=lambda part: -part[1])
+    whole = sum(seconds for _, seconds in parts)
+    what = "a token" if result.tpot is not None else "the first token"
+    largest = ", ".join(f"{part_name(name)} {percent(s / whole)}" for name, s in parts[:2])
+    return Waterfall(
+        title=f"Of the time of {what}, {largest}",
+        caption=_caption(result),
+        description=f"Parts of the time of {what}, the largest first.",
+        note="Each bar begins where the one above ends.",
+        contents=f"parts of the time of {what}",
+        measure=Axis("time", "s"),
+        first="",
+        last=f"time of {what}",
+        start=0.0,
+        kinds=LEGENDS["token"],
+        steps=tuple(Step(part_name(name), part_kind(name), seconds) for name, seconds in parts),
+    ).in_unit()
+
+
+# --- in time --------------------------------------------------------------------------------------
+
+KINDS: Final = (
+    BlockKind("waits for admission", ("communication", "communication"), computes=False),
+    BlockKind("prompt", ("backward-0", "backward-1"), computes=False),
+    BlockKind("decodes", ("forward-0", "forward-1"), computes=False),
+)
+
+
+def request_strip(result: "ServeResult") -> Timeline:
+    """Return the first measured requests in time: queue, prompt, decode."""
+    chosen = sorted(result.requests, key=lambda request: request.number)[:MOST_REQUESTS]
+    begin = min(request.arrival for request in chosen)
+    blocks: list[tuple[int, int, float, float]] = []
+    for lane, request in enumerate(chosen):
+        ends = (request.arrival, request.admitted, request.first, request.finish)
+        spans = pairwise(ends)
+        blocks += [
+            (lane, kind, start - begin, end - begin)
+            for kind, (start, end) in enumerate(spans)
+            if end > start
+        ]
+    columns = np.array(blocks).T
+    end = columns[3]
+    arrays: dict[str, Any] = {
+        "lane": columns[0].astype(np.int32),
+        "kind": columns[1].astype(np.int8),
+        "number": np.full(len(blocks), -1, np.int32),
+        "shade": np.zeros(len(blocks), np.int32),
+        "start": columns[2],
+        "end": end,
+    }
+    assert result.ttft is not None
+    return Timeline(
+        title=f"Requests wait {format_seconds(result.ttft.mean, 3)} for their first token",
+        caption=f"{_caption(result)}; first {len(chosen)} measured requests",
+        description="Requests from top to bottom, time from left to right: queue, prompt, decode.",
+        contents="requests of this chart",
+        time=Axis("time", "s", limits=(0.0, float(end.max()))),
+        lanes="request",
+        count=len(chosen),
+        kinds=KINDS,
+        shades=1,
+        waiting="not in the service",
+        **arrays,
+    )
+
+
+def kv_chart(result: "ServeResult") -> Lines:
+    """Return the KV cache in use over time, and the sequences that decode, of the first replica."""
+    assert result.replayed is not None
+    steps = result.replayed.steps[0]
+    places = np.unique(np.linspace(0, len(steps) - 1, MOST_INSTANTS).round().astype(int))
+    times = tuple((steps.end[places] - steps.start[0]).tolist())
+    used = 100 * steps.blocks[places] / result.model.blocks
+    peak = 100 * float(steps.blocks.max()) / result.model.blocks
+    return Lines(
+        title=f"The KV cache is used up to {peak:.3g} %",
+        caption=f"{_caption(result)}; first replica",
+        description="Blocks of the KV cache in use over time, as a share of all.",
+        note=f"{result.model.blocks:,} blocks of {result.model.block_tokens} tokens.",
+        contents="KV cache in use",
+        x=Axis("time", "s", zero=True),
+        y=Axis("KV cache in use", "%", zero=True),
+        series=(Series("", times, tuple(used.tolist()), "series-0", "", "steps"),),
+    )

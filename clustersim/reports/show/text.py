@@ -13,8 +13,7 @@ from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.program.schedules import SCHEDULES, Schedule
 from clustersim.program.schedules.written import read_schedule
-from clustersim.render.tables import percent
-from clustersim.render.words import format_value
+from clustersim.render.tables import format_value, percent
 from clustersim.reports.show.answer import FactRow, KernelRow, Page
 from clustersim.scenario.entries import KINDS, Entry, entry, entry_of_file, kinds_of
 

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 from clustersim.render.charts.picture import Column, Table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
-from clustersim.render.tables import percent, words
-from clustersim.render.words import UNMASKED, metric_name, metric_value
+from clustersim.render.tables import UNMASKED, metric_name, metric_value, percent, words
 from clustersim.reports.step.charts import breakdown, memory_by_stage, memory_over_time
 from clustersim.reports.step.links import links
 from clustersim.reports.step.pipeline import longest_wait, page_views, pipeline
-from clustersim.reports.step.power_section import power_section
-from clustersim.reports.step.replication_costs import disturbances
-from clustersim.reports.step.sources import scenario, sources_section
+from clustersim.reports.step.sections import disturbances, power_section, scenario, sources_section
 from clustersim.reports.step.text import differs, remedies, rows
 from clustersim.units import format_bandwidth, format_number, format_seconds
 

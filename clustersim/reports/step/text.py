@@ -5,8 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.cost.power import missing_power
-from clustersim.render.tables import Row, kind_of, percent, plain, words
-from clustersim.render.words import UNMASKED, metric_name, metric_value
+from clustersim.render.tables import (
+    UNMASKED,
+    Row,
+    kind_of,
+    metric_name,
+    metric_value,
+    percent,
+    plain,
+    words,
+)
 from clustersim.reports.measures import summary
 from clustersim.topology.accelerator import slowest_clock
 from clustersim.units import (

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from clustersim.catalog.changes import Settings
 from clustersim.cost.closed_form import bus_factor
-from clustersim.studies.collective.arguments import benchmark_of, sizes_of
-from clustersim.studies.collective.benchmark import Benchmark
+from clustersim.studies.collective.benchmark import Benchmark, benchmark_of, sizes_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from clustersim.render.charts.picture import Column, Table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
-from clustersim.render.words import format_value
+from clustersim.render.tables import format_value
 from clustersim.reports.measures import summary
 from clustersim.simulation.measures import measures_of
 from clustersim.studies.compare.answer import CompareAnswer, ComparedRun, Comparison

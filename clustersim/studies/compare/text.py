@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from clustersim.render.charts import Waterfall
-from clustersim.render.tables import Row
-from clustersim.render.words import UNMASKED
+from clustersim.render.tables import UNMASKED, Row
 from clustersim.reports.measures import cause_lines, format_pair, headlines, waterfall
 from clustersim.simulation.measures import Account, Measure
 from clustersim.studies.compare.answer import BeforeAfter, CompareAnswer, Comparison

@@ -8,13 +8,18 @@
 Work is counted in tokens, or in model FLOPs where the points of a curve train several models.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from clustersim.catalog.changes import Settings
 from clustersim.runs.arguments import settings_of, study_of
 from clustersim.runs.execution import OnProgress, ignore_progress, run_study
-from clustersim.runs.variants import Run
+from clustersim.runs.variants import Run, ScenarioAnswer
+from clustersim.scenario.scaling import EFFICIENCY
+from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.scale.answer import (
     FLOPS,
     TOKENS,
@@ -31,8 +36,65 @@ from clustersim.studies.scale.arguments import (
     curves_of,
     device_counts,
 )
-from clustersim.studies.scale.published_results import published_results
-from clustersim.studies.scale.run_points import RunPoint, efficiency, loss
+from clustersim.studies.scale.points import PlannedPoint
+
+
+@dataclass(frozen=True)
+class RunPoint:
+    """A point with the answer of its run.
+
+    Attributes
+    ----------
+    work : what is counted: tokens, or model FLOPs
+    """
+
+    point: PlannedPoint
+    answer: ScenarioAnswer
+    work: Work
+
+    @property
+    def rate(self) -> float:
+        """Work of a device in a second; all tokens of a service whose requests have one token."""
+        numbers = self.answer.measures()
+        if self.work == FLOPS:
+            return numbers["tflops_per_device_model"]
+        prompts_only = "ttft" in numbers and "tpot" not in numbers
+        return numbers[f"{'total_' if prompts_only else ''}tokens_per_s_per_device"]
+
+    @property
+    def attribution(self) -> Mapping[str, float]:
+        """Seconds of each part of a step, or of the time per token [s]."""
+        accounts = {account.name: account.parts for account in self.answer.accounts()}
+        return next(accounts[n] for n in ("step", "token", "first token") if n in accounts)
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Device-seconds of a unit of work, by part [s]."""
+        total = sum(self.attribution.values())
+        return {part: s / total / self.rate for part, s in self.attribution.items()}
+
+
+def efficiency(run: RunPoint, reference: RunPoint) -> float:
+    """Return the rate of a device over that of the reference point [unitless].
+
+    With the same batch this is the speed-up over the ratio of devices (strong scaling); with a
+    batch that grows with the devices it is the ratio of step times (weak scaling).
+    """
+    return run.rate / reference.rate
+
+
+def loss(run: RunPoint, reference: RunPoint) -> dict[str, float]:
+    r"""Return the loss of efficiency by part [unitless]; below 0 where a part gains.
+
+    .. math:: 1 - E = \sum_i \frac{w_i - w_{0,i}}{w}
+
+    with w the device-seconds of a unit of work, whose parts add up to it.
+    """
+    parts, before = run.parts, reference.parts
+    total = sum(parts.values())
+    return {
+        part: (parts.get(part, 0.0) - before.get(part, 0.0)) / total for part in {**before, **parts}
+    }
 
 
 def scale(
@@ -155,3 +217,90 @@ def _point(run: RunPoint, reference: RunPoint) -> ScalingPoint:
         loss=loss(run, reference),
         bottleneck=answer.facts().get("bottleneck", ""),
     )
+
+
+class _Number(NamedTuple):
+    """A published number of a point."""
+
+    devices: int
+    metric: str
+    convention: str | None
+    value: float
+    source: str
+
+    @property
+    def unit(self) -> tuple[str, str | None]:
+        """Metric and convention."""
+        return self.metric, self.convention
+
+
+def published_results(
+    request: CurveRequest,
+    finished: Sequence[RunPoint],
+    points: Sequence[ScalingPoint],
+    reference: RunPoint,
+) -> tuple[PublishedResult, ...]:
+    """Return published numbers with the predicted ones, by devices."""
+    of_curve = [
+        _Number(p.devices, p.metric, p.convention, p.value, p.source) for p in request.published
+    ]
+    order = attrgetter("devices", "metric", "source", "value")
+    numbers = sorted({*of_curve, *_of_points(finished)}, key=order)
+    starts = {n.unit: n for n in numbers if n.devices == reference.point.devices}
+    by_devices = {point.devices: point for point in points}
+    start = by_devices[reference.point.devices]
+    return tuple(
+        _compared(number, by_devices.get(number.devices), starts.get(number.unit), start)
+        for number in numbers
+    )
+
+
+def _of_points(finished: Sequence[RunPoint]) -> list[_Number]:
+    """Return the published numbers of scenarios that are points without changes."""
+    return [
+        _Number(run.point.devices, check.metric, check.convention, check.value, check.source)
+        for run in finished
+        if run.point.own
+        if isinstance(run.answer, RunAnswer)
+        for check in run.answer.published
+        if check.metric not in ("fits", "memory_bytes")
+    ]
+
+
+def _compared(
+    number: _Number,
+    point: ScalingPoint | None,
+    published_start: _Number | None,
+    start: ScalingPoint,
+) -> PublishedResult:
+    """Return a published number with the predicted one.
+
+    The efficiency that it corresponds to is the predicted one, times published over predicted here,
+    over published over predicted at the reference point.
+    """
+    if point is None:
+        return PublishedResult(*number, predicted=None, error=None, efficiency=None)
+    predicted = _predicted(number, point)
+    difference = predicted - number.value
+    if number.metric == EFFICIENCY:
+        return PublishedResult(*number, predicted, error=difference, efficiency=number.value)
+    efficiency = None
+    if published_start is not None:
+        ratio = number.value / predicted
+        ratio_at_start = published_start.value / _predicted(published_start, start)
+        sign = -1 if number.metric == "step_time_s" else 1
+        efficiency = point.efficiency * (ratio / ratio_at_start) ** sign
+    return PublishedResult(*number, predicted, difference / number.value, efficiency)
+
+
+def _predicted(number: _Number, point: ScalingPoint) -> float:
+    """Return a number of a point in the published convention, as `Result.metric` does."""
+    numbers = point.measures
+    if number.metric == "efficiency":
+        return point.efficiency
+    if number.metric == "tflops_per_device":
+        return numbers[f"tflops_per_device_{number.convention}"]
+    if number.metric == "hfu":
+        hardware, model = (numbers[f"tflops_per_device_{name}"] for name in ("hardware", "model"))
+        return numbers["mfu"] * hardware / model
+    return numbers[number.metric]

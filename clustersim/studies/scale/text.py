@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from clustersim.metrics.attribution import BUBBLES
-from clustersim.render.tables import Row, percent
-from clustersim.render.words import UNMASKED, metric_name, metric_value
+from clustersim.render.tables import UNMASKED, Row, metric_name, metric_value, percent
 from clustersim.reports.measures import cells, headlines, part_name
 from clustersim.simulation.measures import HEADLINES, Measure
 from clustersim.simulation.measures import Kind as AnswerKind

@@ -5,26 +5,50 @@ scenario --free keys--> request --bounds--> layouts --best first--> incumbents -
 Training steps and services have spaces of their own, each with bounds; all else is shared.
 """
 
+import copy
+import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from math import inf, isfinite
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
+from pydantic_core import to_jsonable_python
+
 from clustersim.answers import from_json, to_json
-from clustersim.catalog.changes import Settings
+from clustersim.catalog.changes import Scale, Settings
 from clustersim.runs.arguments import parse_settings
 from clustersim.runs.cache_key import key_of_answer
 from clustersim.runs.execution import CachedRuns, files_of
 from clustersim.runs.executors import workers
 from clustersim.runs.limits import Limits
 from clustersim.runs.store import Store
-from clustersim.scenario.load import is_service
-from clustersim.studies.search.answer import SearchAnswer
-from clustersim.studies.search.conclusion import conclude
-from clustersim.studies.search.loop import OnProgress, Progress, Search
-from clustersim.studies.search.service.request import service_request
-from clustersim.studies.search.step.request import step_request
+from clustersim.runs.variants import ScenarioAnswer
+from clustersim.scenario.load import Loaded, LoadedService, is_service
+from clustersim.scenario.references import WORDS
+from clustersim.simulation.measures import Measure, measures_of, pareto_front
+from clustersim.simulation.step.answer import RunAnswer
+from clustersim.studies.compare import compare_two, kinds_of
+from clustersim.studies.search.answer import (
+    BestRun,
+    BestService,
+    FrontOfLayouts,
+    LayoutCounts,
+    LayoutDifference,
+    RankedLayout,
+    RuleCount,
+    SearchAnswer,
+)
+from clustersim.studies.search.loop import Incumbent, OnProgress, Progress, Search
+from clustersim.studies.search.service.request import (
+    ServiceLayouts,
+    ServiceRequest,
+    service_request,
+)
+from clustersim.studies.search.step.request import StepLayouts, StepRequest, step_request
 
 TOP: Final = {"step": 10, "service": 3}
 """Layouts that are proven to be the best, by kind: a service takes seconds to replay."""
@@ -131,3 +155,258 @@ def _known(store: Path | None, key: str) -> SearchAnswer | None:
     with Store(store) as cache:
         found = cache.answer(key)
     return None if found is None else from_json(SearchAnswer, found)
+
+
+COSTS: Final = ("memory_peak_bytes", "devices", "usd_per_hour", "tokens_per_s_per_user")
+"""Measures that the objective has a front with, where they vary."""
+
+NAMES: Final = {"second": "the second layout", "scenario": "the layout of the scenario"}
+
+
+def conclude(
+    request: StepRequest | ServiceRequest,
+    layouts: StepLayouts | ServiceLayouts,
+    found: Search,
+    began: float,
+) -> SearchAnswer:
+    """Return the answer of a search; `began` is when it began [s]."""
+    first, incumbents, measure = layouts.loaded[0], found.incumbents, layouts.measure
+    proven = len(incumbents) if not found.open and not found.accepted else 0
+    ranked = tuple(_ranked(each, measure, incumbents[0]) for each in incumbents)
+    bounds = [each.bound / each.cost for each in incumbents if each.bound > 0]
+    return SearchAnswer(
+        name=first.name,
+        title=_title(layouts.loaded, request),
+        kinds=kinds_of(first),
+        by=measure.name,
+        limits=request.limits,
+        devices=_devices(request),
+        best=_best(incumbents[0]) if incumbents else None,
+        ranked=ranked,
+        missed=tuple(
+            _ranked(missed.incumbent, measure, None, missed.words) for missed in found.missed
+        ),
+        proven=min(proven, found.top),
+        layouts=_counts(layouts, found),
+        rules=_rules(layouts, found),
+        gap=_gap(found),
+        tightness=median(bounds) if bounds else None,
+        differences=tuple(_differences(layouts, found)),
+        pareto=tuple(_fronts(ranked, measure, request.loaded)),
+        nearest=None if incumbents else _nearest(layouts, found),
+        scenario=_scenario(layouts, incumbents[0]) if incumbents else None,
+        fresh=found.runs.computed,
+        wall_s=time.perf_counter() - began,
+    )
+
+
+def _title(loaded: Sequence[Loaded | LoadedService], request: StepRequest | ServiceRequest) -> str:
+    """Return what is searched: model, devices and cluster, also where settings changed them."""
+    scenarios = [each.scenario for each in loaded]
+    models = dict.fromkeys(scenario.model.name for scenario in scenarios)
+    clusters = dict.fromkeys(scenario.cluster.name for scenario in scenarios)
+    devices = " or ".join(f"{number:,}" for number in _devices(request))
+    return f"Best layout of {' or '.join(models)} on {devices} devices of {' or '.join(clusters)}"
+
+
+def _devices(request: StepRequest | ServiceRequest) -> tuple[int, ...]:
+    if isinstance(request, ServiceRequest):
+        return (request.devices,)
+    return tuple(dict.fromkeys(loaded.scenario.devices for loaded in request.loaded))
+
+
+def _gap(found: Search) -> float | None:
+    """Return by how much another layout can be better; None where a bound is nothing."""
+    gap = found.gap
+    return None if gap == 1.0 else gap
+
+
+def _best(incumbent: Incumbent) -> BestRun | BestService:
+    answer = incumbent.answer
+    kind = BestRun if isinstance(answer, RunAnswer) else BestService
+    values = {field.name: getattr(answer, field.name) for field in fields(type(answer))}
+    return kind(**values, set_=incumbent.settings)
+
+
+def _ranked(
+    incumbent: Incumbent, measure: Measure, best: Incumbent | None, missed: str | None = None
+) -> RankedLayout:
+    numbers, bound = incumbent.answer.measures(), incumbent.bound
+    if measure.more_is_better:
+        bound = 1 / bound if bound else inf
+    return RankedLayout(
+        set_=incumbent.settings,
+        value=numbers[measure.name],
+        bound=bound if isfinite(bound) and bound else None,
+        measures=numbers,
+        tie=best is not None and _ties(incumbent, best),
+        missed=missed,
+    )
+
+
+def _ties(incumbent: Incumbent, best: Incumbent) -> bool:
+    """Return whether a layout lies within the prediction interval of the best one."""
+    if not isinstance(best.answer, RunAnswer) or best.answer.interval.high_s is None:
+        return False
+    return incumbent.cost / best.cost <= best.answer.interval.high_s / best.answer.step_time_s
+
+
+def _scenario(layouts: StepLayouts | ServiceLayouts, best: Incumbent) -> dict[str, Any]:
+    """Return the scenario of a layout as plain values of a file."""
+    return dict(to_jsonable_python(file_values(*layouts.base(best.at))))
+
+
+def _counts(layouts: StepLayouts | ServiceLayouts, found: Search) -> LayoutCounts:
+    excluded = sum(layouts.rules().values()) + sum(found.invalid.values())
+    memory, limited = layouts.memory + found.memory, layouts.limited
+    bounded = layouts.possible - excluded - memory - limited - found.replayed - found.open
+    return LayoutCounts(
+        layouts.possible, excluded, bounded, memory, found.replayed, found.open, limited
+    )
+
+
+def _rules(layouts: StepLayouts | ServiceLayouts, found: Search) -> tuple[RuleCount, ...]:
+    """Return the rules with their counts; those that differ in numbers only are one."""
+    counts, first = Counter[str](), dict[str, str]()
+    for why, count in (*layouts.rules().items(), *found.invalid.items()):
+        pattern = re.sub(r"\d[\d,.]*", "#", re.sub(r"\([^()]*\)", "", why))
+        counts[pattern] += count
+        first.setdefault(pattern, why)
+    return tuple(RuleCount(first[pattern], count) for pattern, count in counts.most_common())
+
+
+def _fronts(
+    ranked: Sequence[RankedLayout], by: Measure, loaded: Sequence[Loaded | LoadedService]
+) -> Iterator[FrontOfLayouts]:
+    """Yield the fronts over measures that vary.
+
+    With one accelerator the price is proportional to the devices, and has no front of its own.
+    """
+    numbers = [layout.measures for layout in ranked]
+    accelerators = {each.scenario.cluster.node.accelerator.name for each in loaded}
+    table = measures_of(kinds_of(loaded[0]))
+    for name in COSTS:
+        known = [each[name] for each in numbers if name in each]
+        varies = len(set(known)) > 1 or (name == "memory_peak_bytes" and bool(known))
+        alone = name != "usd_per_hour" or len(accelerators) > 1
+        if name in table and name != by.name and len(known) == len(numbers) and varies and alone:
+            yield FrontOfLayouts(name, pareto_front(numbers, by, table[name]))
+
+
+def _nearest(layouts: StepLayouts | ServiceLayouts, found: Search) -> str | None:
+    """Return the layout that comes nearest to the limits, and what it misses."""
+    if found.missed:
+        nearest = found.missed[0]
+        values = ", ".join(
+            f"{k.rpartition('.')[2]} {v}" for k, v in nearest.incumbent.settings.items()
+        )
+        return f"{values}: {nearest.words}"
+    return layouts.nearest_bound() if isinstance(layouts, ServiceLayouts) else None
+
+
+# --- differences ----------------------------------------------------------------------------------
+
+
+def _differences(
+    layouts: StepLayouts | ServiceLayouts, found: Search
+) -> Iterator[LayoutDifference]:
+    """Yield the best layout compared with the next worse one and with that of the scenario."""
+    if not found.incumbents:
+        return
+    best, by = found.incumbents[0], layouts.measure
+    second = next((each for each in found.incumbents if each.cost > best.cost), None)
+    if second is not None:
+        yield _compared("second", best, second.settings, second.answer, by)
+    base, _ = layouts.base(best.at)
+    values = {key: _value(base, key) for key in best.settings}
+    variant, why = layouts.own(best.at)
+    if variant is not None:
+        run = found.runs.run(variant)
+        if run.answer is not None and by.name in run.answer.measures():
+            yield _compared("scenario", best, values, run.answer, by)
+            return
+        reason = run.why if run.answer is None else run.answer.why_missing(by.name)
+        problem = re.sub(r"^\S+\.ya?ml(?::\d+)?: (?:plan: )?", "", (reason or "").split("; ")[0])
+        why = f"the scenario's own layout is not possible: {problem}"
+    yield LayoutDifference("scenario", _other(best, values), why=why)
+
+
+def _compared(
+    against: str,
+    best: Incumbent,
+    values: Mapping[str, Any],
+    other: ScenarioAnswer,
+    by: Measure,
+) -> LayoutDifference:
+    comparison = compare_two((NAMES[against], "the best layout"), other, best.answer, by.name)
+    account = next((a for a in other.accounts() if a.name == comparison.account), None)
+    return LayoutDifference(
+        against=against,
+        set_=_other(best, values),
+        value=other.measures()[by.name],
+        gain=comparison.gain,
+        account=comparison.account,
+        label="" if account is None else account.label,
+        before=None if account is None else account.total,
+        parts=comparison.parts,
+        finding=comparison.finding.removeprefix("the best layout: "),
+    )
+
+
+def _other(best: Incumbent, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that differ from those of the best layout."""
+    return {key: value for key, value in values.items() if best.settings.get(key) != value}
+
+
+def _value(loaded: Loaded | LoadedService, key: str) -> Any:
+    """Return a value of a scenario in the form that settings have."""
+    value: Any = loaded.scenario.model_dump(mode="json", by_alias=True)
+    for word in key.split("."):
+        value = value.get(word) if isinstance(value, dict) else None
+    return value.get("name", value) if isinstance(value, dict) else value
+
+
+LEFT_OUT: Final = ("published", "scaling", "assumed")
+"""Keys of a scenario that belong to its own layout."""
+
+
+def file_values(loaded: Loaded | LoadedService, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a scenario file that is loaded with its changes and other values.
+
+    Parameters
+    ----------
+    loaded : the scenario with its changes, of which those by a factor become numbers
+    values : by dotted key, of another layout
+    """
+    data = copy.deepcopy(dict(loaded.origin.document.data))
+    for key in LEFT_OUT:
+        data.pop(key, None)
+    for change in loaded.changes:
+        value = change.value
+        if isinstance(value, Scale):
+            value = _at(loaded.tree.data, change.path)
+        _put(data, change.path, value)
+    for key, value in values.items():
+        _put(data, tuple(key.split(".")), value)
+    return data
+
+
+def _put(data: Any, path: tuple[str | int, ...], value: Any) -> None:
+    """Set a value in a tree; a word on the way becomes a table with that word."""
+    words = WORDS if "load" in data else {}
+    *way, last = path
+    for key in way:
+        inner = data.get(key) if isinstance(data, dict) else data[key]
+        if isinstance(inner, str):
+            inner = {words.get(str(key), "name"): inner}
+        elif inner is None:
+            inner = {}
+        data[key] = inner
+        data = inner
+    data[last] = value
+
+
+def _at(data: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        data = data[key]
+    return data

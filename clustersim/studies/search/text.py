@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from clustersim.memory.verdict import PREDICTION_ERROR
 from clustersim.render.tables import Row as Line
-from clustersim.render.tables import percent
-from clustersim.render.words import format_setting, short_keys
+from clustersim.render.tables import format_setting, percent, short_keys
 from clustersim.reports.measures import cells, headlines, summary
 from clustersim.runs.limits import format_limits
 from clustersim.simulation.measures import BRIEF, Measure

@@ -18,10 +18,8 @@ from clustersim.catalog.changes import changes_of
 from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.errors import ScenarioError
 from clustersim.studies.size.answer import SizeAnswer
-from clustersim.studies.size.goodput import conditions_of
 from clustersim.studies.size.layouts import Machine, Trained, fastest_layout
-from clustersim.studies.size.model_steps import DAY, ModelSteps, Sizing
-from clustersim.studies.size.sized_answer import sized_answer
+from clustersim.studies.size.sizing import DAY, ModelSteps, Sizing, conditions_of, sized_answer
 from clustersim.workload.scaling_laws import Law, find_law
 from clustersim.workload.shapes import FAMILIES, shape_of
 

@@ -19,8 +19,7 @@ from clustersim.render.charts import (
     ScatterWithFront,
     named_places,
 )
-from clustersim.render.tables import percent
-from clustersim.render.words import format_setting, short_keys
+from clustersim.render.tables import format_setting, percent, short_keys
 from clustersim.reports.measures import amount
 from clustersim.runs.table import DOES_NOT_FIT, FITS, Row
 from clustersim.runs.variants import Value

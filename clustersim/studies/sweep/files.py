@@ -7,7 +7,7 @@ from clustersim.render.charts.picture import Column, Table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
-from clustersim.render.words import format_setting
+from clustersim.render.tables import format_setting
 from clustersim.reports.measures import brief, cells
 from clustersim.runs.table import data_frame
 from clustersim.studies.sweep.answer import SweepAnswer

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from clustersim.render.tables import UNMASKED, format_setting, short_keys
 from clustersim.render.tables import Row as Line
-from clustersim.render.words import UNMASKED, format_setting, short_keys
 from clustersim.reports.measures import cells, headlines, summary
 from clustersim.runs.limits import format_limits
 from clustersim.runs.table import DOES_NOT_FIT, FITS, Row

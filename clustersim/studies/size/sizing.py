@@ -1,0 +1,262 @@
+"""A model on a machine for the tokens of a run: goodput, steps, days, and the answer.
+
+Goodput is the share of a run that useful steps take: stated, or predicted with failures and saves.
+The layout of a model has a checkpoint of its own size, and its machine fails at its own rate, so
+that a prediction belongs to the model as its utilisation does.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from clustersim.catalog.changes import Change, changes_of
+from clustersim.cost.prices import Price, price_of
+from clustersim.errors import ScenarioError
+from clustersim.metrics.bill import Bill, bill
+from clustersim.simulation.training_run.train import train
+from clustersim.studies.size.answer import LawOptimum, SizeAnswer, TrainedSize
+from clustersim.studies.size.layouts import Machine, Trained
+from clustersim.units import counted, format_seconds
+from clustersim.workload.scaling_laws import FLOPS_PER_PARAMETER, LAWS, Law
+
+assumed_goodput: Final = 0.9
+"""Share of the time of useful steps; assumed, as Llama 3 reports more than 90 %."""
+
+
+class Goodput(NamedTuple):
+    """The share of the time that useful steps take, and where it is from."""
+
+    share: float
+    note: str
+
+
+@dataclass(frozen=True)
+class RunConditions:
+    """How whole runs proceed.
+
+    Attributes
+    ----------
+    stated : goodput of all runs; None for the assumed one, or a predicted one
+    settings : changes of the section ``training``, with which goodput is predicted
+    """
+
+    stated: float | None
+    settings: tuple[Change, ...] = ()
+
+    def goodput(self, trained: Trained, tokens: float) -> Goodput:
+        """Return the goodput of a run over some tokens.
+
+        Raises
+        ------
+        ScenarioError, CatalogError
+            where it cannot be predicted, as `train`; and where such a run does not end.
+        """
+        if self.stated is not None:
+            return Goodput(self.stated, "stated")
+        if not self.settings:
+            return Goodput(assumed_goodput, "assumed")
+        of_run = (*changes_of({"training.tokens": tokens}), *self.settings)
+        answer = train(trained.loaded.changed(of_run))
+        if answer.days is None:
+            raise ScenarioError(
+                "training: no save survives until the next failure, so that the run does not end"
+            )
+        every = format_seconds(answer.checkpoint.every_s, 3)
+        failures = f"{answer.interruptions:,.3g} interruptions, a save every {every}"
+        return Goodput(answer.goodput, f"predicted: {failures}")
+
+
+def conditions_of(stated: float | None, settings: Sequence[Change]) -> RunConditions:
+    """Return the conditions of runs: a stated goodput, or settings to predict it.
+
+    Raises
+    ------
+    ScenarioError
+        when there are both, or the goodput is no share.
+    """
+    if stated is not None and settings:
+        raise ScenarioError(
+            f"--goodput {stated:g}: excludes --set {settings[0]}, with which it is predicted"
+            " (leave out one or the other)"
+        )
+    if stated is not None and not 0 < stated <= 1:
+        raise ScenarioError(f"--goodput {stated:g}: must be above 0 and at most 1")
+    return RunConditions(stated, tuple(settings))
+
+
+DAY: Final = 86400.0
+
+
+@dataclass(frozen=True)
+class ModelSteps:
+    """A model with its steps on the machine, and the tokens of a run."""
+
+    trained: Trained
+    tokens: float
+    goodput: Goodput
+
+    @property
+    def parameters(self) -> float:
+        """Parameters of the model [count]."""
+        return self.trained.result.scenario.model.parameters
+
+    @property
+    def flops(self) -> float:
+        """Budget of the run: 6 for each parameter and token."""
+        return FLOPS_PER_PARAMETER * self.parameters * self.tokens
+
+    @property
+    def days(self) -> float:
+        """Duration of the run, with its goodput [d]."""
+        return self.tokens / self.trained.result.tokens_per_s / self.goodput.share / DAY
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """Dimensions of the model."""
+        model = self.trained.result.scenario.model
+        names = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
+        return {name: value for name in names if (value := getattr(model, name)) is not None}
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What a sizing is requested to assume.
+
+    Attributes
+    ----------
+    law : of optimal training
+    conditions : from which the goodput follows
+    days : duration of the run; None where it is to be found
+    began : when the sizing began, by `time.perf_counter` [s]
+    """
+
+    law: Law
+    conditions: RunConditions
+    days: float | None
+    began: float
+
+    def on_tokens(self, trained: Trained, tokens: float) -> ModelSteps:
+        """Return a model that trains on some tokens."""
+        return ModelSteps(trained, tokens, self.conditions.goodput(trained, tokens))
+
+    def for_days(self, trained: Trained, days: float) -> ModelSteps:
+        """Return a model that trains for some days."""
+        useful = trained.result.tokens_per_s * days * DAY
+        goodput = self.conditions.goodput(trained, useful)
+        return ModelSteps(trained, useful * goodput.share, goodput)
+
+
+def sized_answer(
+    machine: Machine,
+    request: Sizing,
+    question: str,
+    found: ModelSteps,
+    days: float,
+    sizes: Sequence[ModelSteps],
+) -> SizeAnswer:
+    """Return the answer of a sizing.
+
+    Parameters
+    ----------
+    question : what was to be found: ``model``, ``days`` or ``devices``
+    found, days : the model with its steps, and the duration of its run [d]
+    sizes : models that are compared, by parameters
+    """
+    result, law = found.trained.result, request.law
+    drawn, price = _drawn(found, days), _price(found)
+    name = f"{machine.cluster}-{machine.nodes}-nodes"
+    return SizeAnswer(
+        name=name,
+        title=_title(question, found, machine),
+        question=question,
+        parameters=found.parameters,
+        tokens=found.tokens,
+        loss=_loss(law, found),
+        law=law.name,
+        layout=found.trained.layout,
+        days=days,
+        devices=machine.devices,
+        nodes=machine.nodes,
+        cluster=machine.cluster,
+        accelerator=result.scenario.cluster.node.accelerator.name,
+        framework=machine.framework,
+        precision=machine.precision,
+        goodput=found.goodput.share,
+        goodput_note=found.goodput.note,
+        flops=found.flops,
+        tokens_per_parameter=found.tokens / found.parameters,
+        tokens_per_s=result.tokens_per_s,
+        mfu=result.mfu,
+        model=result.scenario.model.name,
+        shape=found.shape,
+        sizes=tuple(_size(law, steps) for steps in sizes),
+        laws=_laws(law, found.flops),
+        energy_kwh=None if drawn is None else drawn.energy_kwh,
+        power_w=None if drawn is None else drawn.mean_w,
+        cost=None if price is None else price.usd_per_device_hour * machine.devices * days * 24,
+        price="no quotes"
+        if price is None
+        else f"{price.usd_per_device_hour:.3g} USD per device"
+        f" and hour, {price.term}: {price.quote}",
+        wall_s=time.perf_counter() - request.began,
+    )
+
+
+def _title(question: str, found: ModelSteps, machine: Machine) -> str:
+    where = f"{counted(machine.nodes, 'node')} of {machine.cluster}"
+    if question == "model":
+        return f"The model that is worth training on {where}"
+    return f"{found.trained.result.scenario.model.name} on {where}"
+
+
+def _drawn(found: ModelSteps, days: float) -> Bill | None:
+    energy = found.trained.result.energy
+    if energy is None:
+        return None
+    seconds = days * DAY
+    useful = found.goodput.share * seconds
+    accounting = {"useful": useful, "waiting": seconds - useful}
+    return bill([(1.0, energy)], accounting, found.tokens)
+
+
+def _price(found: ModelSteps) -> Price | None:
+    return price_of(found.trained.result.scenario.cluster.node.accelerator.name, "on-demand")
+
+
+def _loss(law: Law, steps: ModelSteps) -> float | None:
+    return None if law.loss is None else law.loss.at(steps.parameters, steps.tokens)
+
+
+def _size(law: Law, steps: ModelSteps) -> TrainedSize:
+    result = steps.trained.result
+    return TrainedSize(
+        model=result.scenario.model.name,
+        parameters=steps.parameters,
+        tokens=steps.tokens,
+        loss=_loss(law, steps),
+        tokens_per_s=result.tokens_per_s,
+        mfu=result.mfu,
+        layout=steps.trained.layout,
+        shape=steps.shape,
+    )
+
+
+def _laws(law: Law, flops: float) -> tuple[LawOptimum, ...]:
+    """Return the optimum of each law for a budget, the requested law first."""
+    ordered = [law, *(other for other in LAWS.values() if other is not law)]
+    return tuple(_optimum(one, flops) for one in ordered)
+
+
+def _optimum(law: Law, flops: float) -> LawOptimum:
+    optimum = law.optimum(flops)
+    return LawOptimum(
+        law=law.name,
+        parameters=optimum.parameters,
+        tokens=optimum.tokens,
+        tokens_per_parameter=optimum.tokens_per_parameter,
+        loss=None if law.loss is None else law.loss.at(optimum.parameters, optimum.tokens),
+        extrapolated=law.extrapolated(flops),
+        source=law.source,
+        note=law.note,
+    )
