@@ -5,7 +5,7 @@ from functools import cache
 from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.scenario.load import from_mapping
 from clustersim.topology.cluster import Cluster, build_cluster
-from clustersim.topology.fabrics.switch import SwitchFabric
+from clustersim.topology.fabrics.fabric import SwitchFabric
 from clustersim.topology.library import Library, Protocol
 from clustersim.topology.links import Hop
 from clustersim.topology.node import Cable, Node

@@ -12,7 +12,8 @@ from clustersim.arrays import Booleans, Integers
 from clustersim.bounded_cache import BoundedCache
 from clustersim.catalog.machines import ClusterRecord
 from clustersim.topology.accelerator import Accelerator, build_accelerator
-from clustersim.topology.fabrics import Fabric, build_fabric
+from clustersim.topology.fabrics import build_fabric
+from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.faults import NO_FAULTS, Detours, Fault, Faults, find_faults
 from clustersim.topology.library import Library, build_library
 from clustersim.topology.link_table import LinkTable

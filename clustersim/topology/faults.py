@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from clustersim.catalog.tree import nearest
 from clustersim.errors import PlanError
-from clustersim.topology.fabrics import Fabric
+from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.link_names import is_of_nic, links_like, node_of, reverse
 from clustersim.topology.links import Hop, Port
 from clustersim.topology.node import Node, end_name

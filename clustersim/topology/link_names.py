@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from clustersim.topology.fabrics import Fabric
+from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.links import Hop, Port, Switch
 from clustersim.topology.node import Node
 

@@ -11,72 +11,17 @@ So the links of many routes are numbered at once, and links are named on demand:
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar, overload
+from typing import Generic, TypeVar, overload
 
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
-from clustersim.topology.links import Hop, Port
+from clustersim.topology.fabrics.fabric import Fabric
+from clustersim.topology.links import Hop
 
 Text = TypeVar("Text")
 
 _END = re.compile(r"n(\d+)\.(.+)")
-
-
-class NumberedLinks(Protocol):
-    """Links between switches that a fabric numbers itself."""
-
-    def bandwidths(self) -> Floats:
-        """Return the payload bandwidth of each link [B/s]."""
-        ...
-
-    def alike(self, numbers: Integers) -> Integers:
-        """Return a number for each link, equal for links at the same place of other switches."""
-        ...
-
-    def number(self, name: str) -> int | None:
-        """Return the number of a link by its name; None for another link."""
-        ...
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, number: int, /) -> Hop: ...
-
-
-class NoLinks:
-    """The links of a fabric that numbers none itself."""
-
-    def bandwidths(self) -> Floats:
-        """Return no bandwidths."""
-        return np.zeros(0)
-
-    def alike(self, numbers: Integers) -> Integers:
-        """Return the numbers themselves."""
-        return numbers
-
-    def number(self, name: str) -> None:
-        """Return None: no link has a number."""
-
-    def __len__(self) -> int:
-        return 0
-
-    def __getitem__(self, number: int, /) -> Hop:
-        raise IndexError(number)
-
-
-class NumberedFabric(Protocol):
-    """The part of a fabric that the table needs."""
-
-    def port(self, node: int, nic: int) -> Port:
-        """Return the port of a NIC of a node."""
-        ...
-
-    def port_bandwidths(self, nodes: int) -> Floats:
-        """Return the payload bandwidth of the cable of each NIC, by node and NIC [B/s]."""
-        ...
-
-    def numbered_links(self, nodes: int) -> NumberedLinks:
-        """Return the links that the fabric of a job of some nodes numbers itself."""
-        ...
 
 
 class LinkTable:
@@ -91,7 +36,7 @@ class LinkTable:
     """
 
     def __init__(
-        self, nodes: int, inside: Sequence[Hop], nics: int, fabric: NumberedFabric,
+        self, nodes: int, inside: Sequence[Hop], nics: int, fabric: Fabric,
         shares: Mapping[str, float],
     ) -> None:  # fmt: skip
         self._inside, self._nodes, self._nics, self._fabric = inside, nodes, nics, fabric

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
 from clustersim.topology.fabrics.explicit import ExplicitFabric
+from clustersim.topology.fabrics.fabric import SwitchFabric
 from clustersim.topology.fabrics.fat_tree import FatTreeFabric
-from clustersim.topology.fabrics.switch import SwitchFabric
 from clustersim.topology.links import Hop, Port
 
 MODEST = settings(max_examples=25, deadline=None)

@@ -18,8 +18,9 @@ import numpy as np
 from clustersim.arrays import Booleans, Floats, Integers, first_of, numbered
 from clustersim.cost.closed_form import GroupSpan
 from clustersim.program.collectives.algorithm import CROSSBAR, Algorithm, Edge, by_node
-from clustersim.program.collectives.torus import TorusGrid, box
+from clustersim.program.collectives.torus import box
 from clustersim.topology.cluster import Cluster
+from clustersim.topology.fabrics.torus import TorusFabric
 
 
 class Messages(NamedTuple):
@@ -123,7 +124,7 @@ def _keys(cluster: Cluster, groups: Integers) -> Integers:
     first, alone = _first_of_node(nodes)
     keys = [first * size + np.where(alone, 0, local)]  # its place matters to neighbours alone
     fabric = cluster.fabric
-    if isinstance(fabric, TorusGrid) and size == 1:
+    if isinstance(fabric, TorusFabric) and size == 1:
         places = np.stack(np.unravel_index(groups, fabric.lengths), axis=-1)
         keys.append((places - places.min(axis=1, keepdims=True)).reshape(len(groups), -1))
     return np.hstack(keys)

@@ -11,40 +11,17 @@ folded ring (0 2 4 5 3 1), at half the rate.  Over all axes that tends to (p - 1
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Protocol, runtime_checkable
 
 from clustersim.cost.closed_form import Box, GroupSpan, StepCounts, passes
 from clustersim.program.collectives.algorithm import HALVES, Algorithm, Edge, Need, neighbours
 from clustersim.topology.cluster import Cluster
-
-
-@runtime_checkable
-class TorusGrid(Protocol):
-    """A fabric whose nodes have coordinates."""
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """Nodes along each axis."""
-        ...
-
-    @property
-    def rings(self) -> tuple[bool, ...]:
-        """Whether each axis is closed."""
-        ...
-
-    def node(self, coordinates: tuple[int, ...]) -> int:
-        """Return the node at a place."""
-        ...
-
-    def coordinates(self, node: int) -> tuple[int, ...]:
-        """Return the place of a node."""
-        ...
+from clustersim.topology.fabrics.torus import TorusFabric
 
 
 def box(cluster: Cluster, group: Sequence[int]) -> Box | None:
     """Return the box of a torus that a group fills, or None."""
     fabric = cluster.fabric
-    if not isinstance(fabric, TorusGrid) or cluster.node.devices != 1:
+    if not isinstance(fabric, TorusFabric) or cluster.node.devices != 1:
         return None
     places = [fabric.coordinates(device) for device in group]
     sides = tuple([tuple(sorted(set(axis))) for axis in zip(*places, strict=True)])
@@ -59,7 +36,7 @@ def box(cluster: Cluster, group: Sequence[int]) -> Box | None:
 def torus_edges(cluster: Cluster, group: Sequence[int], operation: str) -> Iterator[Edge]:
     """Yield what is sent along the axes, in both directions, for each byte of the buffer."""
     fabric, sides = cluster.fabric, box(cluster, group)
-    assert isinstance(fabric, TorusGrid)
+    assert isinstance(fabric, TorusFabric)
     assert sides is not None
     closed = [
         fabric.rings[axis] and len(side) == fabric.lengths[axis] for axis, side in enumerate(sides)

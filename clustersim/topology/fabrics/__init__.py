@@ -5,100 +5,14 @@ graph search (except for explicit lists of cables), so that cost does not grow w
 `edges` lists every cable, for the graph that is drawn and that tests search for shortest paths.
 """
 
-from collections.abc import Iterator
-from typing import Protocol
-
-from clustersim.arrays import Floats, Integers
 from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitch, Torus
 from clustersim.catalog.machines import ClusterRecord
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
 from clustersim.topology.fabrics.explicit import build_explicit
+from clustersim.topology.fabrics.fabric import Fabric, SwitchFabric
 from clustersim.topology.fabrics.fat_tree import FatTreeFabric
-from clustersim.topology.fabrics.switch import SwitchFabric
 from clustersim.topology.fabrics.torus import build_torus
-from clustersim.topology.link_table import NumberedLinks
-from clustersim.topology.links import Hop, Port, Switch
-from clustersim.topology.routes import Walks
-
-
-class Fabric(Protocol):
-    """The interface of every fabric."""
-
-    @property
-    def seed(self) -> int:
-        """Seed of the hash that chooses between equal paths, in addition to a flow's two ends."""
-        ...
-
-    @property
-    def reduces(self) -> bool:
-        """Whether the switches reduce in the network."""
-        ...
-
-    def port(self, node: int, nic: int) -> Port:
-        """Return the port of a NIC of a node."""
-        ...
-
-    def port_bandwidths(self, nodes: int) -> Floats:
-        """Return the payload bandwidth of the cable of each NIC, by node and NIC [B/s]."""
-        ...
-
-    def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
-        """Return a number for the switch of each of several NICs, equal for the same switch."""
-        ...
-
-    def switch_of(self, number: int) -> Switch:
-        """Return the switch of a number."""
-        ...
-
-    @property
-    def several_paths(self) -> bool:
-        """Whether there are several equal paths between any two switches."""
-        ...
-
-    def path_count(self, a: Switch, b: Switch) -> int:
-        """Return the number of equal paths between two switches, chosen from by hashing."""
-        ...
-
-    def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
-        """Return the links from one switch to another on one of these paths."""
-        ...
-
-    def numbered_links(self, nodes: int) -> NumberedLinks:
-        """Return the links between switches that the fabric of a job of some nodes numbers itself.
-
-        None of them where `between` names them.
-        """
-        ...
-
-    def walks(self, a: Integers, b: Integers) -> Walks | None:
-        """Return the routes between several pairs of switches, or None.
-
-        None where the fabric numbers no links itself: `between` then gives the links of each pair.
-        """
-        ...
-
-    def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
-        """Yield every directed cable of a fabric of that many nodes."""
-        ...
-
-    def bisection(self, nodes: int) -> float:
-        """Return the narrowest cut between two halves of the nodes, per direction [B/s].
-
-        It counts payload, and is at most the bandwidth of the NICs of one half.
-        """
-        ...
-
-    def diameter(self, nodes: int) -> int:
-        """Return the most links between NICs of two different nodes, their own cables included."""
-        ...
-
-    def oversubscription(self, nodes: int) -> dict[str, float]:
-        """Return injection from below over bandwidth upwards, by level [unitless].
-
-        1 where all injected traffic can pass, 7 where a seventh can. Levels that contain all of the
-        `nodes` nodes are omitted.
-        """
-        ...
+from clustersim.topology.links import Hop
 
 
 def build_fabric(record: ClusterRecord, nodes: int) -> Fabric:

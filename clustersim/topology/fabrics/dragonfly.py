@@ -21,13 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clustersim.arrays import Floats, Integers
-from clustersim.topology.link_table import NoLinks
+from clustersim.arrays import Integers
+from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.links import Hop, Port, Switch
 
 
 @dataclass(frozen=True)
-class DragonflyFabric:
+class DragonflyFabric(Fabric):
     """`nic` and `cable` carry payload bandwidth and latency; `routing` as in the cluster file.
 
     NIC k of a node is attached to switch k of its chassis: `nodes_per_switch` nodes share a set of
@@ -44,7 +44,6 @@ class DragonflyFabric:
     routing: str
     detour: float = 0.0
     seed: int = 0
-    reduces: bool = False
 
     @property
     def nodes_per_group(self) -> int:
@@ -66,10 +65,6 @@ class DragonflyFabric:
         switch = self.switch(node, nic)
         return Port(_name(switch), f"n{node}.nic{nic}", self.nic, switch)
 
-    def port_bandwidths(self, nodes: int) -> Floats:
-        """Return the payload bandwidth of the cable of each NIC, all equal [B/s]."""
-        return np.full((nodes, self.nics), self.nic.bandwidth)
-
     def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
         """Return a number for the switch of each NIC."""
         groups, local = np.divmod(nodes, self.nodes_per_group)
@@ -77,13 +72,6 @@ class DragonflyFabric:
             groups * self.switches + local // self.nodes_per_switch * self.nics + nics
         )
         return numbers
-
-    def numbered_links(self, nodes: int) -> NoLinks:
-        """Return no links: those between switches are named by `between`."""
-        return NoLinks()
-
-    def walks(self, a: Integers, b: Integers) -> None:
-        """Return None: `between` gives the links."""
 
     def switch_of(self, number: int) -> Switch:
         """Return the switch of a number."""

@@ -17,12 +17,12 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.fabrics import LinkList
 from clustersim.errors import CatalogError
-from clustersim.topology.link_table import NoLinks
+from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.links import Hop, Port, Switch
 
 
 @dataclass(frozen=True, eq=False)
-class ExplicitFabric:
+class ExplicitFabric(Fabric):
     """A network of named switches.
 
     Attributes
@@ -34,7 +34,6 @@ class ExplicitFabric:
     ports: tuple[tuple[Port, ...], ...]
     cables: dict[str, dict[str, tuple[Hop, ...]]]
     seed: int = 0
-    reduces: bool = False
     _found: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, repr=False)
 
     def port(self, node: int, nic: int) -> Port:
@@ -58,13 +57,6 @@ class ExplicitFabric:
     def _numbers(self) -> Integers:
         numbers = {switch: number for number, switch in enumerate(self._switches)}
         return np.array([[numbers[port.switch] for port in ports] for ports in self.ports])
-
-    def numbered_links(self, nodes: int) -> NoLinks:
-        """Return no links: those between switches are named by `between`."""
-        return NoLinks()
-
-    def walks(self, a: Integers, b: Integers) -> None:
-        """Return None: `between` gives the links."""
 
     def switch_of(self, number: int) -> Switch:
         """Return the switch of a number."""
@@ -147,10 +139,6 @@ class ExplicitFabric:
                     graph.add_edge(port.nic_name, ("half", 1))
                     graph.add_edge(port.switch_name, port.nic_name, capacity=wide)
         return float(nx.maximum_flow_value(graph, ("half", 0), ("half", 1)))
-
-    def oversubscription(self, nodes: int) -> dict[str, float]:
-        """Return nothing: listed cables have no levels."""
-        return {}
 
     def diameter(self, nodes: int) -> int:
         """Return the most links between NICs of two nodes."""

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
-from clustersim.topology.link_table import NoLinks
+from clustersim.topology.fabrics.fabric import Fabric, NumberedLinks
 from clustersim.topology.links import Hop, Port, Switch
 from clustersim.topology.routes import Walks
 
@@ -45,7 +45,7 @@ class Plane(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FatTreeFabric:
+class FatTreeFabric(Fabric):
     """A two- or three-level tree; `nic` and `cable` carry payload bandwidth and latency."""
 
     nic: Hop
@@ -70,18 +70,14 @@ class FatTreeFabric:
         leaf = self.leaf(node, nic)
         return Port(f"leaf{leaf}", f"n{node}.nic{nic}", self.nic, leaf)
 
-    def port_bandwidths(self, nodes: int) -> Floats:
-        """Return the payload bandwidth of the cable of each NIC, all equal [B/s]."""
-        return np.full((nodes, self.nics), self.nic.bandwidth)
-
     def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
         """Return a number for the switch of each NIC."""
         blocks = nodes // self.nodes_per_leaf
         return blocks * self.nics + nics if self.rail_optimised else blocks
 
-    def numbered_links(self, nodes: int) -> "Bundles | NoLinks":
+    def numbered_links(self, nodes: int) -> NumberedLinks:
         """Return the bundles of cables; no links with hashed routing, which goes by cables."""
-        return NoLinks() if self.hashed else Bundles(self, self._leaves(nodes))
+        return NumberedLinks() if self.hashed else Bundles(self, self._leaves(nodes))
 
     def walks(self, a: Integers, b: Integers) -> Walks | None:
         """Return the bundles between leaves; None with hashed routing."""
@@ -94,10 +90,6 @@ class FatTreeFabric:
         counts = np.count_nonzero(taken, axis=1)
         waits = np.array([0.0, *accumulate([self.cable.latency] * 4)])
         return counts, bundles[taken], waits[counts]
-
-    def switch_of(self, number: int) -> Switch:
-        """Return the switch of a number."""
-        return number
 
     @property
     def several_paths(self) -> bool:
@@ -231,7 +223,7 @@ class FatTreeFabric:
         return ratios
 
 
-class Bundles:
+class Bundles(NumberedLinks):
     """The bundles over which adaptive routing spreads: four for each number of a leaf and a pod.
 
     leaf i to its spines, back, spines of pod i to the cores, back

@@ -18,11 +18,12 @@ and Shimizu 2009, doi:10.1109/MC.2009.370).
 import re
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 
 from clustersim.arrays import Floats, Integers, ranges
+from clustersim.topology.fabrics.fabric import NumberedLinks
 from clustersim.topology.links import Hop
 from clustersim.topology.routes import Walks, joined
 
@@ -149,7 +150,7 @@ class Names(dict[int, str]):
 _ROUTER = re.compile(r"r(\d+(?:\.\d+)*)")
 
 
-class Steps(Sequence[Hop]):
+class Steps(NumberedLinks):
     """The link from a router to its neighbour along an axis, by the number of that step.
 
     Steps are numbered router by router, axis by axis, the positive direction first. They are named
@@ -169,13 +170,7 @@ class Steps(Sequence[Hop]):
     def __len__(self) -> int:
         return self._length
 
-    @overload
-    def __getitem__(self, number: int) -> Hop: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Hop]: ...
-    def __getitem__(self, number: int | slice) -> Hop | list[Hop]:
-        if isinstance(number, slice):
-            return [self[i] for i in range(self._length)[number]]
+    def __getitem__(self, number: int, /) -> Hop:
         router, step = divmod(number, self.each)
         name = f"{self.names[router]}>{self.names[self._neighbour(number)]}"
         return Hop(name, self._cable.bandwidth, self._cable.latency, self._kinds[step // 2])

@@ -18,9 +18,10 @@ from math import prod
 
 import numpy as np
 
-from clustersim.arrays import Floats, Integers
+from clustersim.arrays import Integers
 from clustersim.catalog.fabrics import Torus
 from clustersim.errors import PlanError
+from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.fabrics.grid import (
     Circuit,
     Steps,
@@ -42,7 +43,7 @@ class VirtualAxis:
 
 
 @dataclass(frozen=True)
-class TorusFabric:
+class TorusFabric(Fabric):
     """The block of routers of a job.
 
     Attributes
@@ -61,8 +62,6 @@ class TorusFabric:
     shape: tuple[int, ...]
     wraps: tuple[bool, ...]
     virtual: tuple[VirtualAxis, ...] = ()
-    seed: int = 0
-    reduces: bool = False
 
     # --- positions --------------------------------------------------------------------------------
 
@@ -105,29 +104,12 @@ class TorusFabric:
         router = self._router(node)
         return Port(self.steps.names[router], f"n{node}.nic{nic}", self.nic, router)
 
-    def port_bandwidths(self, nodes: int) -> Floats:
-        """Return the payload bandwidth of the injection of each NIC, all equal [B/s]."""
-        return np.full((nodes, self.nics), self.nic.bandwidth)
-
     def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
         """Return the router of each node."""
         if not self.virtual:
             return nodes
         different, inverse = np.unique(nodes, return_inverse=True)
         return np.array([self._router(node) for node in different.tolist()])[inverse]
-
-    def switch_of(self, number: int) -> Switch:
-        """Return the switch of a number."""
-        return number
-
-    @property
-    def several_paths(self) -> bool:
-        """Whether there are several equal paths between any two switches."""
-        return False
-
-    def path_count(self, a: Switch, b: Switch) -> int:
-        """Return one: dimension-order routing has a single path."""
-        return 1
 
     def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
         """Return the links along each axis in turn from one router to another."""
@@ -221,10 +203,6 @@ class TorusFabric:
             full = full or held > 1
             steps += min(held - 1, length // 2) if ring else held - 1
         return 2 + steps
-
-    def oversubscription(self, nodes: int) -> dict[str, float]:
-        """Return nothing: a torus has no levels."""
-        return {}
 
 
 def build_torus(shape: Torus, nic: Hop, cable: Hop, nics: int, nodes: int) -> TorusFabric:
