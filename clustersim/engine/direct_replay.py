@@ -232,11 +232,7 @@ class DirectRank(Rank):
                 elif stage >= 0:
                     departed[address + shift] = arrived[address + shift] = now
                 elif code in self.through:
-                    self.at, self.now = index - first + 1, now
-                    self._schedule_reduction(index - first)  # it may share links with the send
-                    self._send_through_network(code, address, now)
-                    while self.sending:
-                        yield
+                    yield from self._send_through_network(index - first, code, address, now)
                     now = self.now
             at = end
             self._schedule_reduction(end - 1)
@@ -288,12 +284,18 @@ class DirectRank(Rank):
             peer.awaited = -1
             self.state.ready.append(peer)
 
-    def _send_through_network(self, code: int, address: int, now: float) -> None:
-        """Send a result at an instant; where sends do not block, after the others before it."""
+    def _send_through_network(
+        self, step: int, code: int, address: int, now: float
+    ) -> Iterator[None]:
+        """Send the result of a step; where sends do not block, after the others before it."""
+        self.at, self.now = step + 1, now
+        self._schedule_reduction(step)  # it may share links with the send
         departure = Departure(self, code, address + self.through[code].shift, now)
         if self.blocking:
             self.sending = True
             self.env.depart_at(now, departure)
+            while self.sending:
+                yield
             return
         queue = self.outgoing[self.through[code].direction]
         queue.append(departure)

@@ -136,8 +136,8 @@ def _levels(track: Track, actor: Actor, duration: float, machine: MachinePower) 
     of_steps = 4 * len(start)
     edges = np.empty(of_steps + 2 * len(track.tail) + 2)
     levels = np.full(len(edges), waiting)
-    for place, times in enumerate((free[:-1], arrival, start, end)):
-        edges[place:of_steps:4] = times
+    for offset, times in enumerate((free[:-1], arrival, start, end)):
+        edges[offset:of_steps:4] = times
     levels[1:of_steps:2], levels[2:of_steps:4] = moving, watts
     for at, span in enumerate(track.tail):
         edges[of_steps + 2 * at :][:2] = span.ready, span.start

@@ -39,8 +39,8 @@ def tails_of(job: Job, folded: Folded) -> list[Tail]:
     """Return for each stage the operations after its last step."""
     last = job.plan.pipeline - 1
     of_stages: dict[Name, list[Traffic]] = {}
-    for (kind, *place), traffic in folded.joint.items():
-        of_stages.setdefault((kind, *place[:1]), []).append(traffic)
+    for (kind, *rest), traffic in folded.joint.items():
+        of_stages.setdefault((kind, *rest[:1]), []).append(traffic)
     return [
         Tail(
             gradients=_pieces(job, stage, tuple(of_stages.get(("gradients", stage), ()))),

@@ -144,14 +144,14 @@ class KernelFits:
     Attributes
     ----------
     name : of the accelerator
-    found : values of terms in SI units, by kind of kernel and number format or library; terms that
+    terms : values in SI units, by kind of kernel and number format or library; terms that
         are missing have the priors of `cost.surfaces`
     links, network : payload bandwidth of a device to others of its node, and of its NIC, in the
         machine on which collectives were measured; None where it is not known [B/s]
     """
 
     name: str
-    found: Mapping[tuple[str, str], Mapping[str, float]]
+    terms: Mapping[tuple[str, str], Mapping[str, float]]
     links: float | None = None
     network: float | None = None
 
@@ -320,8 +320,8 @@ def _fits(record: AcceleratorRecord) -> tuple[KernelFits, ...]:
         return ()
     like = record.kernels_like
     names = (record.name,) if like is None else (record.name, like)
-    fits = tuple(found for name in names for found in _named_fits(name, record))
-    if not any(kind in MEASURED_PRODUCTS for found in fits for kind, _ in found.found):
+    fits = tuple(fit for name in names for fit in _named_fits(name, record))
+    if not any(kind in MEASURED_PRODUCTS for fit in fits for kind, _ in fit.terms):
         raise CatalogError(
             f"{record.name}: gemm.tiles: missing, and no products are measured on this accelerator"
             " (give best, inner_half and tiles, or kernels_like: an accelerator with kernels)"

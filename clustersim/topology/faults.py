@@ -99,7 +99,7 @@ def goodput(loss: float, window: int) -> float:
     return (1 - loss) / (1 - loss + loss * window)
 
 
-def find_faults(given: Sequence[Fault], node: Node, fabric: Fabric, nodes: int) -> Faults:
+def find_faults(faults: Sequence[Fault], node: Node, fabric: Fabric, nodes: int) -> Faults:
     """Return what faults change on a machine of `nodes` equal nodes.
 
     Raises
@@ -110,7 +110,7 @@ def find_faults(given: Sequence[Fault], node: Node, fabric: Fabric, nodes: int) 
     shares: dict[str, float] = {}
     failed: dict[str, str] = {}
     lost: dict[int, dict[int, str]] = {}
-    for fault in given:
+    for fault in faults:
         if isinstance(fault, FaultyNic):
             port = _port(fault, node, fabric, nodes)
             if not fault.share:

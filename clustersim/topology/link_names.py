@@ -52,12 +52,12 @@ def links_like(link: str, node: Node, fabric: Fabric, nodes: int) -> dict[str, H
     """Return the links of a machine of the kind of a name: of its node, or outside of nodes."""
     number = node_of(link)
     if number is not None:
-        found = node_links(node, f"n{number}") if number < nodes else iter(())
+        links = node_links(node, f"n{number}") if number < nodes else iter(())
     elif is_of_nic(link):
-        found = _nic_links(node, fabric, nodes)
+        links = _nic_links(node, fabric, nodes)
     else:
-        found = _switch_links(node, fabric, nodes)
-    return {hop.name: hop for hop in found}
+        links = _switch_links(node, fabric, nodes)
+    return {hop.name: hop for hop in links}
 
 
 def node_links(node: Node, name: str) -> Iterator[Hop]:

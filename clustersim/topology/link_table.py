@@ -153,8 +153,8 @@ class LinkTable:
         """Return one of each links of the same kind and capacity, the first each."""
         facts = np.stack([self.alike(links), self.capacities[links].view(np.int64)])
         _, first = np.unique(facts, axis=1, return_index=True)
-        found: list[int] = links[np.sort(first)].tolist()
-        return found
+        numbers: list[int] = links[np.sort(first)].tolist()
+        return numbers
 
 
 class Column(Sequence[Text], Generic[Text]):

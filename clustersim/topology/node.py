@@ -153,12 +153,12 @@ class Node:
     @cached_property
     def direct(self) -> dict[tuple[End, End], Cable]:
         """The direct links from each end to another; parallel ones are merged."""
-        found: dict[tuple[End, End], Cable] = {}
+        joined: dict[tuple[End, End], Cable] = {}
         for a, b, cable in self.cables:
-            parallel = found.get((a, b))
+            parallel = joined.get((a, b))
             wide = cable.bandwidth + (parallel.bandwidth if parallel else 0.0)
-            found[a, b] = replace(cable, bandwidth=wide)
-        return found
+            joined[a, b] = replace(cable, bandwidth=wide)
+        return joined
 
     @cached_property
     def widths(self) -> dict[tuple[End, End], float]:
@@ -168,7 +168,7 @@ class Node:
     @cached_property
     def paths(self) -> dict[tuple[End, End], tuple[End, ...]]:
         """The path between each pair of ends: fewest links, then widest, then first."""
-        found: dict[tuple[End, End], tuple[End, ...]] = {}
+        paths: dict[tuple[End, End], tuple[End, ...]] = {}
         for start in self._ends:
             best: dict[End, tuple[int, float, tuple[int, ...], tuple[End, ...]]] = {
                 start: (0, 0.0, (), (start,))
@@ -177,18 +177,18 @@ class Node:
             while front:
                 reached: dict[End, tuple[int, float, tuple[int, ...], tuple[End, ...]]] = {}
                 for a in front:
-                    hops, narrowest, places, path = best[a]
+                    hops, narrowest, before, path = best[a]
                     for b, width in self._neighbours[a]:
                         if b in best:
                             continue
-                        place = (*places, self._ends[b])
-                        key = (hops + 1, max(narrowest, 1 / width), place, (*path, b))
+                        numbers = (*before, self._ends[b])
+                        key = (hops + 1, max(narrowest, 1 / width), numbers, (*path, b))
                         if b not in reached or key[:3] < reached[b][:3]:
                             reached[b] = key
                 best.update(reached)
                 front = sorted(reached, key=self._ends.__getitem__)
-            found.update({(start, b): path for b, (*_, path) in best.items()})
-        return found
+            paths.update({(start, b): path for b, (*_, path) in best.items()})
+        return paths
 
     @cached_property
     def host_bridges(self) -> tuple[str, ...]:
@@ -203,10 +203,10 @@ class Node:
 
     @cached_property
     def _neighbours(self) -> dict[End, list[tuple[End, float]]]:
-        found: dict[End, list[tuple[End, float]]] = {end: [] for end in self._ends}
+        neighbours: dict[End, list[tuple[End, float]]] = {end: [] for end in self._ends}
         for (a, b), width in self.widths.items():
-            found[a].append((b, width))
-        return found
+            neighbours[a].append((b, width))
+        return neighbours
 
     @cached_property
     def nic_of(self) -> tuple[int, ...]:

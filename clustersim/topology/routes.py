@@ -49,7 +49,7 @@ class Parts:
 
     def __init__(self, make: Callable[[int], Part]) -> None:
         self._make = make
-        self._place: dict[int, int] = {}
+        self._row: dict[int, int] = {}
         self._starts: list[int] = [0]
         self._links: list[int] = []
         self._latency: list[float] = []
@@ -58,26 +58,26 @@ class Parts:
     def take(self, keys: Integers) -> Walks:
         """Return the number of links of each part, all their links, and their latencies."""
         different, inverse = ranked(keys)
-        known = self._place
-        places = np.array([known.get(key, -1) for key in different.tolist()], dtype=np.int64)
-        for index in np.flatnonzero(places < 0).tolist():
-            places[index] = self._add(int(different[index]))
+        known = self._row
+        rows = np.array([known.get(key, -1) for key in different.tolist()], dtype=np.int64)
+        for index in np.flatnonzero(rows < 0).tolist():
+            rows[index] = self._add(int(different[index]))
         if len(self._arrays[2]) < len(self._latency):
             links = np.array(self._links, dtype=np.int64)
             self._arrays = np.array(self._starts), links, np.array(self._latency)
         starts, links, latency = self._arrays
-        chosen = places[inverse]
+        chosen = rows[inverse]
         first = starts[chosen]
         counts = starts[chosen + 1] - first
         return counts, links[ranges(first, counts)], latency[chosen]
 
     def _add(self, key: int) -> int:
         links, latency = self._make(key)
-        self._place[key] = len(self._latency)
+        self._row[key] = len(self._latency)
         self._links += links
         self._latency.append(latency)
         self._starts.append(len(self._links))
-        return self._place[key]
+        return self._row[key]
 
 
 def joined(parts: Sequence[tuple[Integers, Integers]]) -> tuple[Integers, Integers]:

@@ -207,8 +207,8 @@ def test_virtual_neighbours_are_neighbours_of_the_machine(shape, data):
     fabric = torus(lengths, ring, joined=joined, virtual=True)
     nodes = prod(lengths)
 
-    assert sorted(fabric.place(node) for node in range(nodes)) == sorted(
-        torus(lengths, ring).place(node) for node in range(nodes)
+    assert sorted(fabric.position(node) for node in range(nodes)) == sorted(
+        torus(lengths, ring).position(node) for node in range(nodes)
     )
     assert fabric.lengths == tuple(lengths[a] * lengths[b] for a, b in joined)
     for node in range(nodes):
@@ -236,12 +236,12 @@ def test_a_walk_visits_every_place_once_and_closes_where_one_can(a, b, ring_a, r
     chessboard = bool(graph) and nx.is_bipartite(graph) and a * b % 2 == 1
     line = min(a, b) == 1 and not (ring_a and a > 2) and not (ring_b and b > 2)
 
-    assert walk.places[0] == (0, 0)
-    assert sorted(walk.places) == [(x, y) for x in range(a) for y in range(b)]
-    assert all(graph.has_edge(*step) for step in pairwise(walk.places))
+    assert walk.cells[0] == (0, 0)
+    assert sorted(walk.cells) == [(x, y) for x in range(a) for y in range(b)]
+    assert all(graph.has_edge(*step) for step in pairwise(walk.cells))
     assert walk.closed == (not chessboard and not line)
     if walk.closed:
-        assert graph.has_edge(walk.places[-1], walk.places[0])
+        assert graph.has_edge(walk.cells[-1], walk.cells[0])
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ class KernelPrices:
 
     def has(self, kind: str, library: str) -> bool:
         """Whether a library's kernels of a kind are measured on the device."""
-        return any((kind, library) in fits.found for fits in self._fits)
+        return any((kind, library) in fits.terms for fits in self._fits)
 
     def collective(
         self, operation: str, library: str, devices: int, nbytes: Floats, rates: LinkRates
@@ -180,7 +180,7 @@ class KernelPrices:
         """Return the terms of a collective, its rates in proportion to those of the links."""
         terms = {term.name: term.prior for term in surface.terms(library)}
         terms |= self._found(kind, library)
-        measured = next((fits for fits in self._fits if (kind, library) in fits.found), None)
+        measured = next((fits for fits in self._fits if (kind, library) in fits.terms), None)
         if measured is None:
             return terms
         for term, rate, measured_rate in (

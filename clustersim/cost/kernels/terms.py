@@ -48,6 +48,6 @@ def measured_terms(
     for variant in variants:
         for fit in fits:
             for kind in kinds:
-                if (kind, variant) in fit.found:
-                    return MeasuredTerms(fit.found[kind, variant], variant, fit.name)
+                if (kind, variant) in fit.terms:
+                    return MeasuredTerms(fit.terms[kind, variant], variant, fit.name)
     return None

@@ -125,8 +125,8 @@ def _keys(cluster: Cluster, groups: Integers) -> Integers:
     keys = [first * size + np.where(alone, 0, local)]  # its place matters to neighbours alone
     fabric = cluster.fabric
     if isinstance(fabric, TorusFabric) and size == 1:
-        places = np.stack(np.unravel_index(groups, fabric.lengths), axis=-1)
-        keys.append((places - places.min(axis=1, keepdims=True)).reshape(len(groups), -1))
+        positions = np.stack(np.unravel_index(groups, fabric.lengths), axis=-1)
+        keys.append((positions - positions.min(axis=1, keepdims=True)).reshape(len(groups), -1))
     return np.hstack(keys)
 
 

@@ -23,8 +23,8 @@ def box(cluster: Cluster, group: Sequence[int]) -> Box | None:
     fabric = cluster.fabric
     if not isinstance(fabric, TorusFabric) or cluster.node.devices != 1:
         return None
-    places = [fabric.coordinates(device) for device in group]
-    sides = tuple([tuple(sorted(set(axis))) for axis in zip(*places, strict=True)])
+    positions = [fabric.coordinates(device) for device in group]
+    sides = tuple([tuple(sorted(set(axis))) for axis in zip(*positions, strict=True)])
     whole = 1
     for side in sides:
         whole *= len(side)
@@ -81,10 +81,10 @@ def axis_ring(side: Sequence[int], *, closed: bool) -> list[int]:
     >>> axis_ring(range(6), closed=False)
     [0, 2, 4, 5, 3, 1]
     """
-    places = list(side)
-    if closed or len(places) < 3:
-        return places
-    return [*places[::2], *reversed(places[1::2])]
+    positions = list(side)
+    if closed or len(positions) < 3:
+        return positions
+    return [*positions[::2], *reversed(positions[1::2])]
 
 
 def _steps(operation: str, span: GroupSpan) -> StepCounts:

@@ -268,9 +268,9 @@ class Delays:
         """Add the pauses of devices to the forwards: the process that pauses launches these."""
         order = self._job.order
         forwards = [number for number, code in enumerate(order.codes) if code.kind == FORWARD]
-        places = np.flatnonzero(np.isin(order.of[stage], forwards))
+        steps = np.flatnonzero(np.isin(order.of[stage], forwards))
         for pause in self._effects.pauses_in(devices):
-            extra[places[int(pause.after * len(places))]] += pause.seconds
+            extra[steps[int(pause.after * len(steps))]] += pause.seconds
 
 
 def _one_factor(jitters: list[tuple[Jitter, "np.random.Generator"]]) -> float:

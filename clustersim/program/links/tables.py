@@ -51,8 +51,8 @@ class TrafficTable:
         Made each time: they are as large as the crossings themselves.
         """
         names, rows, counts = len(self.names), self.rows, self.crossings.counts
-        places = np.repeat(np.arange(names), rows)
-        return np.repeat(places, counts), np.repeat(np.tile(np.arange(rows), names), counts)
+        index = np.repeat(np.arange(names), rows)
+        return np.repeat(index, counts), np.repeat(np.tile(np.arange(rows), names), counts)
 
     def with_crossings(self, crossings: LinkRows) -> "TrafficTable":
         """Return the same traffic on other links."""

@@ -34,7 +34,7 @@ class ExplicitFabric(Fabric):
     ports: tuple[tuple[Port, ...], ...]
     cables: dict[str, dict[str, tuple[Hop, ...]]]
     seed: int = 0
-    _found: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, repr=False)
+    _paths_to: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, repr=False)
 
     def port(self, node: int, nic: int) -> Port:
         """Return the port of a NIC on its switch."""
@@ -93,19 +93,19 @@ class ExplicitFabric(Fabric):
     def _towards(self, end: Switch) -> dict[str, tuple[int, int]]:
         """Return for each switch the distance to `end` and the number of paths of that length."""
         end = str(end)
-        found = self._found.get(end)
-        if found is None:
-            found = self._found[end] = {end: (0, 1)}
+        paths = self._paths_to.get(end)
+        if paths is None:
+            paths = self._paths_to[end] = {end: (0, 1)}
             front = {end: 1}
             while front:
-                steps, reached = found[next(iter(front))][0] + 1, dict[str, int]()
+                steps, reached = paths[next(iter(front))][0] + 1, dict[str, int]()
                 for near, beyond in front.items():
                     for far, cables in self.cables.get(near, {}).items():
-                        if far not in found:
+                        if far not in paths:
                             reached[far] = reached.get(far, 0) + len(cables) * beyond
-                found.update({far: (steps, count) for far, count in reached.items()})
+                paths.update({far: (steps, count) for far, count in reached.items()})
                 front = reached
-        return found
+        return paths
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
         """Yield every cable between switches in both directions."""

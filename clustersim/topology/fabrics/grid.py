@@ -28,14 +28,14 @@ from clustersim.topology.links import Hop
 from clustersim.topology.routes import Walks, joined
 
 
-def number_of(place: Sequence[int], lengths: Sequence[int]) -> int:
+def number_of(position: Sequence[int], lengths: Sequence[int]) -> int:
     """Return the number of a position in a block.
 
     >>> number_of((1, 2), (2, 3))
     5
     """
     number = 0
-    for at, length in zip(place, lengths, strict=True):
+    for at, length in zip(position, lengths, strict=True):
         assert 0 <= at < length
         number = number * length + at
     return number
@@ -47,12 +47,12 @@ def coordinates(number: int, lengths: Sequence[int]) -> tuple[int, ...]:
     >>> coordinates(5, (2, 3))
     (1, 2)
     """
-    place = []
+    position = []
     for length in reversed(lengths):
         number, at = divmod(number, length)
-        place.append(at)
+        position.append(at)
     assert number == 0
-    return tuple(place[::-1])
+    return tuple(position[::-1])
 
 
 def shorter_way(start: int, end: int, length: int, ring: bool) -> tuple[int, int]:
@@ -90,11 +90,11 @@ class Circuit(NamedTuple):
 
     Attributes
     ----------
-    places : (row coordinate, column coordinate) of each step
+    cells : (row coordinate, column coordinate) of each step
     closed : whether the last position is a neighbour of the first, with at least three positions
     """
 
-    places: tuple[tuple[int, int], ...]
+    cells: tuple[tuple[int, int], ...]
     closed: bool
 
 
@@ -111,8 +111,8 @@ def circuit(lengths: tuple[int, int], rings: tuple[bool, bool]) -> Circuit:
     """
     a, b = lengths
     if min(a, b) == 1:
-        places = tuple((x, y) for x in range(a) for y in range(b))
-        return Circuit(places, max(a, b) > 2 and rings[0 if a > 1 else 1])
+        cells = tuple((x, y) for x in range(a) for y in range(b))
+        return Circuit(cells, max(a, b) > 2 and rings[0 if a > 1 else 1])
     if b % 2 == 0 or a == 2 or rings[0]:
         return Circuit(_by_lane(a, b), closed=True)
     if a % 2 == 0 or b == 2 or rings[1]:
@@ -188,8 +188,8 @@ class Steps(NumberedLinks):
         ends = [_ROUTER.fullmatch(end) for end in name.split(">")]
         if None in ends:
             return None
-        places = [tuple(map(int, end[1].split("."))) for end in ends if end is not None]
-        router, neighbour = (number_of(place, self._shape) for place in places)
+        positions = [tuple(map(int, end[1].split("."))) for end in ends if end is not None]
+        router, neighbour = (number_of(position, self._shape) for position in positions)
         first = router * self.each
         numbers = filter(self._is_joined, range(first, first + self.each))
         return next((i for i in numbers if self._neighbour(i) == neighbour), None)
@@ -229,8 +229,8 @@ class Steps(NumberedLinks):
                 counts = np.abs(end - start)
             step = np.where(backwards, -1, 1)
             before: Integers = ranges(np.zeros_like(counts), counts)  # steps taken along the axis
-            places = (np.repeat(start, counts) + np.repeat(step, counts) * before) % length
-            routers = np.repeat(here - start * stride, counts) + places * stride
+            positions = (np.repeat(start, counts) + np.repeat(step, counts) * before) % length
+            routers = np.repeat(here - start * stride, counts) + positions * stride
             numbers = routers * self.each + 2 * axis + np.repeat(backwards, counts)
             along.append((counts, numbers.astype(np.int64, copy=False)))
             here = here + (end - start) * stride

@@ -68,7 +68,7 @@ class TorusFabric(Fabric):
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """The length of each axis of node numbers."""
-        return tuple(len(axis.walk.places) for axis in self.virtual) or self.shape
+        return tuple(len(axis.walk.cells) for axis in self.virtual) or self.shape
 
     @cached_property
     def rings(self) -> tuple[bool, ...]:
@@ -83,19 +83,19 @@ class TorusFabric(Fabric):
         """Return a node's position in the axes of node numbers."""
         return coordinates(node, self.lengths)
 
-    def place(self, node: int) -> tuple[int, ...]:
+    def position(self, node: int) -> tuple[int, ...]:
         """Return a node's position in the axes of the machine."""
         steps = self.coordinates(node)
         if not self.virtual:
             return steps
-        place = [0] * len(self.shape)
+        position = [0] * len(self.shape)
         for axis, step in zip(self.virtual, steps, strict=True):
             first, second = axis.axes
-            place[first], place[second] = axis.walk.places[step]
-        return tuple(place)
+            position[first], position[second] = axis.walk.cells[step]
+        return tuple(position)
 
     def _router(self, node: int) -> int:
-        return number_of(self.place(node), self.shape) if self.virtual else node
+        return number_of(self.position(node), self.shape) if self.virtual else node
 
     # --- routes -----------------------------------------------------------------------------------
 
@@ -141,10 +141,10 @@ class TorusFabric(Fabric):
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
         """Yield every cable of the routers that messages between `nodes` nodes may pass."""
         extents = self._extents(nodes)
-        for place in (coordinates(i, extents) for i in range(prod(extents))):
-            here = number_of(place, self.shape)
+        for position in (coordinates(i, extents) for i in range(prod(extents))):
+            here = number_of(position, self.shape)
             for axis, stride in enumerate(self._strides):
-                at = place[axis]
+                at = position[axis]
                 if at + 1 < extents[axis]:
                     yield from self._both_directions(here, here + stride, axis)
                 elif self.wraps[axis] and at + 1 == self.shape[axis]:
