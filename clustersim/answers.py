@@ -28,6 +28,19 @@ def answer_from(kind: type[Answer], source: object, **values: Any) -> Answer:
     return kind(**values, **{name: getattr(source, name) for name in others})
 
 
+def built_from(kind: type[Answer], source: object, **values: Any) -> Answer:
+    """Return a dataclass of `values`, of attributes of an object, and of defaults.
+
+    The default of a field applies where the object has no attribute of its name, or None.
+    """
+    table: Any = kind
+    for field in fields(table):
+        value = getattr(source, field.name, None)
+        if value is not None:
+            values.setdefault(field.name, value)
+    return kind(**values)
+
+
 def to_json(answer: Any) -> Any:
     """Return an answer, or a list of answers, as plain values for `json.dumps`."""
     if isinstance(answer, list | tuple):

@@ -4,14 +4,11 @@ Fields have the names of the record, which documents them (`catalog.frameworks`)
 has its default.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass
 
-from clustersim.catalog.facts import Strict
+from clustersim.answers import built_from
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.cost.compute import Seconds
-
-Values = TypeVar("Values")
 
 
 @dataclass(frozen=True)
@@ -126,31 +123,22 @@ class Framework:
 def plain_framework(record: FrameworkRecord, precision: str) -> Framework:
     """Return the values of a record for a precision."""
     recipe, gradients, optimiser = record.state[precision], record.gradients, record.optimiser
-    graphs = Graphs() if record.graphs is None else _plain(Graphs, record.graphs)
+    graphs = Graphs() if record.graphs is None else built_from(Graphs, record.graphs)
     host_updated = optimiser.host_updated
     if host_updated is None:
         host_updated = optimiser.updated
     return Framework(
-        dispatch=_plain(Dispatch, record, graphs=graphs),
-        pipeline=_plain(Pipeline, record.pipeline),
-        gradients=_plain(
+        dispatch=built_from(Dispatch, record, graphs=graphs),
+        pipeline=built_from(Pipeline, record.pipeline),
+        gradients=built_from(
             Gradients,
             gradients,
             reduced=gradients.bytes_each if recipe.reduced is None else recipe.reduced,
             collective=recipe.collective or gradients.sharded_collective,
         ),
-        optimiser=_plain(Optimiser, optimiser, host_updated=host_updated),
-        sharding=None if record.sharding is None else _plain(Sharding, record.sharding),
-        experts=Experts() if record.experts is None else _plain(Experts, record.experts),
+        optimiser=built_from(Optimiser, optimiser, host_updated=host_updated),
+        sharding=None if record.sharding is None else built_from(Sharding, record.sharding),
+        experts=Experts() if record.experts is None else built_from(Experts, record.experts),
         weight_bytes=recipe.weights,
         gate_merged=record.kernels.gate_merged is None or record.kernels.gate_merged,
     )
-
-
-def _plain(kind: type[Values], record: Strict, **values: object) -> Values:
-    """Return a dataclass of the values of a record's facts, and of further values."""
-    for field in fields(cast("type[Any]", kind)):
-        value = getattr(record, field.name, None)
-        if value is not None and field.name not in values:
-            values[field.name] = value
-    return kind(**values)

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from clustersim.answers import answer_from
 from clustersim.arrays import Integers, numbered
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.disturbance import Cause
@@ -117,17 +118,11 @@ class Job:
     @cached_property
     def shard(self) -> Slice:
         """The share of a layer that one rank computes for one microbatch."""
-        plan = self.plan
-        return Slice(
-            self.model,
-            plan.micro,
-            plan.tensor,
-            kernel_choice(self.framework, self.precision),
-            sequence_parallel=plan.sequence_parallel,
-            context=plan.context,
-            context_method=plan.context_method,
-            expert=plan.expert,
-            expert_tensor=plan.expert_tensor,
+        return answer_from(
+            Slice,
+            self.plan,
+            model=self.model,
+            kernels=kernel_choice(self.framework, self.precision),
             routing=self.routing,
             precision=PRECISIONS[self.precision],
             finetune=self.finetune,

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
-from clustersim.catalog.libraries import LibraryRecord, ProtocolFacts
+from clustersim.answers import built_from
+from clustersim.catalog.libraries import LibraryRecord
 
 
 @dataclass(frozen=True)
@@ -73,36 +74,12 @@ class Library:
 
 def build_library(record: LibraryRecord, devices: int) -> Library:
     """Return the library that a catalogue file describes, on nodes of some devices."""
-    return Library(
-        name=record.name,
-        call_overhead=record.call_overhead,
-        algorithms={
-            algorithm: tuple(_protocol(name, facts) for name, facts in sorted(protocols.items()))
-            for algorithm, protocols in record.algorithms.items()
-        },
-        choices={operation: tuple(algorithms) for operation, algorithms in record.choices.items()},
-        post=record.post,
-        relay=bool(record.relay),
-        channels=record.channels or 0,
-        message=_or(record.message, inf),
-        pairing=_or(record.pairing, 1.0) if devices > PAIR else 1.0,
-        queued_overhead=record.queued_overhead,
-    )
-
-
-def _protocol(name: str, facts: ProtocolFacts) -> Protocol:
-    return Protocol(
-        name=name,
-        base=facts.base,
-        device_hop=facts.device_hop,
-        network_hop=facts.network_hop,
-        bandwidth=facts.bandwidth,
-        chunk=_or(facts.chunk, 0.0),
-        limit=_or(facts.limit, inf),
-        network_limit=_or(facts.network_limit, inf),
-        shared_limit=_or(facts.shared_limit, inf),
-    )
-
-
-def _or(value: float | None, otherwise: float) -> float:
-    return otherwise if value is None else value
+    algorithms = {
+        algorithm: tuple(
+            built_from(Protocol, facts, name=name) for name, facts in sorted(protocols.items())
+        )
+        for algorithm, protocols in record.algorithms.items()
+    }
+    choices = {operation: tuple(names) for operation, names in record.choices.items()}
+    library = built_from(Library, record, algorithms=algorithms, choices=choices)
+    return library if devices > PAIR else replace(library, pairing=1.0)

@@ -1,9 +1,10 @@
 """The model: a stack of transformer layers with an embedding below and logits above."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from clustersim.answers import built_from
 from clustersim.catalog.models import (
     ExpertShape,
     LatentShape,
@@ -133,21 +134,13 @@ def padded_vocab(vocab: int, multiple: int, tensor: int) -> int:
     return -(-vocab // step) * step
 
 
-_OF_THE_RECORD = {field.name for field in fields(Transformer)} - {
-    "vocab", "sequence", "kv_heads", "head_size", "biases", "longest",
-}  # fmt: skip
-"""Fields whose values are those of the catalogue file."""
-
-
 def build_model(record: ModelRecord, sequence: int, multiple: int, tensor: int) -> Transformer:
     """Return the model of a catalogue file, trained on sequences of `sequence` tokens."""
-    shape = {name: getattr(record, name) for name in _OF_THE_RECORD}
-    return Transformer(
-        **shape,
+    return built_from(
+        Transformer,
+        record,
         vocab=padded_vocab(record.vocab, multiple, tensor),
         sequence=sequence,
-        kv_heads=record.kv_heads or 0,
-        head_size=record.head_size or 0,
         biases=frozenset(record.biases),
         longest=record.longest or record.sequence,
     )

@@ -1,13 +1,12 @@
 """The links that a step uses, with their load: in arrays, and by name on demand."""
 
-from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple, overload
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from clustersim.arrays import Floats, Integers, first_of, ranked
-from clustersim.topology.link_table import LinkTable
+from clustersim.topology.link_table import Column, LinkTable
 
 MOST: Final = 10
 """Busiest links that are reported."""
@@ -27,7 +26,7 @@ class LinkUse(NamedTuple):
     nbytes: float
 
 
-class LinksInUse(Sequence[LinkUse]):
+class LinksInUse(Column[LinkUse]):
     """Every link in use, in the order of the link table.
 
     Parameters
@@ -38,6 +37,7 @@ class LinksInUse(Sequence[LinkUse]):
     """
 
     def __init__(self, links: LinkTable | None, numbers: Integers, nbytes: Floats) -> None:
+        super().__init__(len(numbers), self._use)
         self._table, self._numbers, self._nbytes = links, numbers, nbytes
 
     @property
@@ -45,22 +45,10 @@ class LinksInUse(Sequence[LinkUse]):
         assert self._table is not None  # as no link is in use without a machine
         return self._table
 
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @overload
-    def __getitem__(self, index: int) -> LinkUse: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[LinkUse]: ...
-    def __getitem__(self, index: int | slice) -> LinkUse | list[LinkUse]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(len(self))[index]]
+    def _use(self, index: int) -> LinkUse:
         link = int(self._numbers[index])
         capacity = float(self._links.capacities[link])
         return LinkUse(self._links.names[link], capacity, float(self._nbytes[index]))
-
-    def __iter__(self) -> Iterator[LinkUse]:
-        return map(self.__getitem__, range(len(self)))
 
     @property
     def busiest(self) -> list[LinkUse]:

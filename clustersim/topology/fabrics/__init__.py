@@ -5,7 +5,8 @@ graph search (except for explicit lists of cables), so that cost does not grow w
 `edges` lists every cable, for the graph that is drawn and that tests search for shortest paths.
 """
 
-from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitch, Torus
+from clustersim.answers import built_from
+from clustersim.catalog.fabrics import FatTree, LinkList, SingleSwitch, Torus
 from clustersim.catalog.machines import ClusterRecord
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
 from clustersim.topology.fabrics.explicit import build_explicit
@@ -31,37 +32,13 @@ def build_fabric(record: ClusterRecord, nodes: int) -> Fabric:
     cable = Hop("", shape.link.bandwidth * efficiency, shape.link.latency)
     if isinstance(shape, Torus):
         return build_torus(shape, nic, cable, nics, nodes)
+    common = {"nic": nic, "cable": cable, "nics": nics}
     if isinstance(shape, FatTree):
-        return _fat_tree(shape, nic, cable, nics)
-    return _dragonfly(shape, nic, cable, nics)
-
-
-def _fat_tree(shape: FatTree, nic: Hop, cable: Hop, nics: int) -> FatTreeFabric:
-    return FatTreeFabric(
-        nic=nic,
-        cable=cable,
-        nics=nics,
-        rail_optimised=shape.rail_optimised,
-        nodes_per_leaf=shape.nodes_per_leaf,
-        leaf_uplinks=shape.leaf_uplinks,
-        leaves_per_pod=shape.leaves_per_pod,
-        pod_uplinks=shape.pod_uplinks,
-        hashed=shape.routing == "hashed",
-        seed=shape.seed,
-        reduces=bool(shape.reduces),
-    )
-
-
-def _dragonfly(shape: Dragonfly, nic: Hop, cable: Hop, nics: int) -> DragonflyFabric:
-    return DragonflyFabric(
-        nic=nic,
-        cable=cable,
-        nics=nics,
-        groups=shape.groups,
+        return built_from(FatTreeFabric, shape, hashed=shape.routing == "hashed", **common)
+    return built_from(
+        DragonflyFabric,
+        shape,
         switches=shape.switches_per_group,
-        nodes_per_switch=shape.nodes_per_switch,
         pair_links=shape.links_per_group_pair,
-        routing=shape.routing,
-        detour=0.0 if shape.detour is None else shape.detour,
-        seed=shape.seed,
+        **common,
     )
