@@ -71,10 +71,8 @@ class Job:
 
     def communicator(self, groups: Integers) -> Communicator:
         """Return the communicator of groups of devices that run a collective at the same time."""
-        return self.kept("communicator", groups, partial(self._communicator, groups))
-
-    def _communicator(self, groups: Integers) -> Communicator:
-        return Communicator(self.cluster, groups, self.algorithms)
+        compute = partial(Communicator, self.cluster, groups, self.algorithms)
+        return self.kept("communicator", groups, compute)
 
     def kept(self, kind: Hashable, groups: Integers, compute: Callable[[], T]) -> T:
         """Return what depends on groups of devices and on the prescribed algorithms alone.
@@ -103,7 +101,7 @@ class Job:
         numbers, _ = arrangements(self.cluster, groups.reshape(-1, members))
         kinds = numbered(numbers.reshape(rows, of_row))
         parts = (np.flatnonzero(kinds == kind) for kind in range(kinds.max() + 1))
-        return [(part, self._communicator(groups[part])) for part in parts]
+        return [(part, Communicator(self.cluster, groups[part], self.algorithms)) for part in parts]
 
     @cached_property
     def device(self) -> Accelerator:

@@ -76,15 +76,15 @@ class Node:
 
     def to_crossbar(self, prefix: str, a: End) -> Hop:
         """Return the link from a device up to the crossbar."""
-        assert self.crossbar is not None
-        wide, half = self.crossbar.bandwidth, self.crossbar.latency / 2
-        return Hop(f"{prefix}.{end_name(a)}>{prefix}.switch", wide, half, self.crossbar.kind)
+        return self._half_of_crossbar(f"{prefix}.{end_name(a)}>{prefix}.switch")
 
     def from_crossbar(self, prefix: str, b: End) -> Hop:
         """Return the link from the crossbar down to a device."""
+        return self._half_of_crossbar(f"{prefix}.switch>{prefix}.{end_name(b)}")
+
+    def _half_of_crossbar(self, name: str) -> Hop:
         assert self.crossbar is not None
-        wide, half = self.crossbar.bandwidth, self.crossbar.latency / 2
-        return Hop(f"{prefix}.switch>{prefix}.{end_name(b)}", wide, half, self.crossbar.kind)
+        return Hop(name, self.crossbar.bandwidth, self.crossbar.latency / 2, self.crossbar.kind)
 
     @cached_property
     def links(self) -> tuple[Hop, ...]:
@@ -238,19 +238,17 @@ class Node:
         widths = [self.widths[c, d] for c, d in pairwise(self.paths[device, owner])]
         return (len(widths), 1 / min(widths))
 
-    def to_nic(self, prefix: str, device: int, nic: int | None = None) -> Iterator[Hop]:
-        """Yield the links from a device to its NIC, or to another NIC."""
-        nic = self.nic_of[device] if nic is None else nic
-        owner = self.nic_ends[nic]
-        yield from self.hops(prefix, device, owner)
+    def to_nic(self, prefix: str, device: int) -> Iterator[Hop]:
+        """Yield the links from a device to its NIC."""
+        nic = self.nic_of[device]
+        yield from self.hops(prefix, device, self.nic_ends[nic])
         yield self.to_bus(prefix, nic)
 
-    def from_nic(self, prefix: str, device: int, nic: int | None = None) -> Iterator[Hop]:
-        """Yield the links from a device's NIC, or from another one, to the device."""
-        nic = self.nic_of[device] if nic is None else nic
-        owner = self.nic_ends[nic]
+    def from_nic(self, prefix: str, device: int) -> Iterator[Hop]:
+        """Yield the links from a device's NIC to the device."""
+        nic = self.nic_of[device]
         yield self.from_bus(prefix, nic)
-        yield from self.hops(prefix, owner, device)
+        yield from self.hops(prefix, self.nic_ends[nic], device)
 
     def to_bus(self, prefix: str, nic: int) -> Hop:
         """Return the link from the end of a NIC to the NIC."""
@@ -272,7 +270,7 @@ def build_node(record: NodeRecord) -> Node:
     """Return the node that a catalogue file describes; bandwidths are of payload."""
     inside, host = record.interconnect, record.host
     cables: list[tuple[End, End, Cable]] = []
-    crossbar = None
+    crossbar, reduces = None, 0.0
     if isinstance(inside, DeviceLinks):
         for kind, facts in inside.kinds.items():
             payload = facts.bandwidth * facts.efficiency
@@ -282,17 +280,16 @@ def build_node(record: NodeRecord) -> Node:
     elif isinstance(inside, DeviceSwitch):
         payload = inside.bandwidth * inside.efficiency
         crossbar = Cable(payload, inside.latency, "crossbar")
+        reduces = inside.reduces or 0.0
     return Node(
         name=record.name,
         devices=record.devices,
         cables=tuple(cables),
         crossbar=crossbar,
-        reduces=inside.reduces
-        if isinstance(inside, DeviceSwitch) and inside.reduces is not None
-        else 0.0,
+        reduces=reduces,
         nic_ends=tuple(record.nics.devices),
         bus=record.nics.bus,
-        host_link=None if host is None or host.link is None else host.link,
-        host_bandwidth=None if host is None or host.bandwidth is None else host.bandwidth,
+        host_link=None if host is None else host.link,
+        host_bandwidth=None if host is None else host.bandwidth,
         host_memory=None if host is None else host.memory,
     )

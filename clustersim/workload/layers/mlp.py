@@ -121,11 +121,11 @@ def experts_ops(shard: Slice) -> list[Op]:
     ]
     return [
         _router(shard),
-        _permute(shard),
+        _row_copies(shard, "permute"),
         _dispatch(shard),
         *(_skewed(op, shard.routing.skew) for op in experts),
         _combine(shard),
-        _unpermute(shard),
+        _row_copies(shard, "unpermute"),
     ]
 
 
@@ -176,11 +176,6 @@ def _router(shard: Slice) -> Op:
         inputs=0.0 if shape.shared else shard.width * shard.residual,
         inside=scores,
     )
-
-
-def _permute(shard: Slice) -> Op:
-    """Copy tokens in the order of their experts; backward sums the gradients of the copies."""
-    return _row_copies(shard, "permute")
 
 
 def _row_copies(shard: Slice, name: str) -> Op:
@@ -349,15 +344,6 @@ def _biases(shard: Slice) -> list[Op]:
             backward=(Stream("expert bias backward", first + 2 * 4 * second, 5 * local),),
         )
     ]
-
-
-def _unpermute(shard: Slice) -> Op:
-    """Sum the results of a token's experts, which include the routing weights.
-
-    Megatron-Core, ``moe/experts.py``, ``TEGroupedMLP``: weights multiply the activation, so the
-    results need not be saved.
-    """
-    return _row_copies(shard, "unpermute")
 
 
 def shared_sum(shard: Slice) -> Op:
