@@ -252,6 +252,9 @@ class Accelerator:
     clock_spread: float = 0.0
     clock: float = 1.0
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.compute_units, self.memory_bandwidth, self.clock))
+
     @property
     def major_capability(self) -> str | None:
         """Major compute capability, by which libraries choose kernels: ``9`` of an H100."""

@@ -71,24 +71,6 @@ class Stream(NamedTuple):
     of_weight: bool = False
 
 
-class Flash(NamedTuple):
-    """Fused attention: executed `flops` (half of the square with a causal mask).
-
-    `sequence` is the largest number of keys of a query. `share` is its rate relative to the kernel
-    that was measured on the device; `cudnn` selects that of cuDNN, if the device file has one.
-    """
-
-    name: str
-    flops: float
-    nbytes: float
-    head_size: int
-    backward: bool
-    sequence: int
-    peak: str = "bf16"
-    share: float = 1.0
-    cudnn: bool = False
-
-
 class Head(NamedTuple):
     """The attention of one device.
 
@@ -106,6 +88,26 @@ class Head(NamedTuple):
     value: int
     read: int
     latent: bool = False
+
+
+class Flash(NamedTuple):
+    """Fused attention: executed `flops` (half of the square with a causal mask).
+
+    `sequence` is the largest number of keys of a query. `share` is its rate relative to the kernel
+    that was measured on the device; `cudnn` selects that of cuDNN, if the device file has one.
+    `head` has the heads of all sequences, where they are known.
+    """
+
+    name: str
+    flops: float
+    nbytes: float
+    head_size: int
+    backward: bool
+    sequence: int
+    peak: str = "bf16"
+    share: float = 1.0
+    cudnn: bool = False
+    head: Head | None = None
 
 
 class Routed(NamedTuple):

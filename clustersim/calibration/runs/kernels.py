@@ -21,7 +21,7 @@ from clustersim.catalog.tree import nearest
 from clustersim.cost.compute import chain_seconds
 from clustersim.errors import ScenarioError
 from clustersim.topology.accelerator import Accelerator
-from clustersim.workload.kernels import Collective, Flash, Gemm, Stream
+from clustersim.workload.kernels import Collective, Flash, Gemm, Head, Stream
 from clustersim.workload.slice import PRECISIONS, Precision
 
 Kernel = Gemm | Stream | Flash
@@ -90,8 +90,9 @@ def _attention(shape: Shape, precision: Precision, *, backward: bool, cudnn: boo
     numbers = 4 * each * s * d
     products, moved = (5, 2 * numbers) if backward else (2, numbers)
     flops, nbytes = products * 2 * pairs * d, precision.width * moved
+    head = Head(int(each), int(each), int(d), int(d), int(2 * d))
     return Flash(
-        "attention", flops, nbytes, int(d), backward, int(s), peak=precision.wide, cudnn=cudnn
+        "attention", flops, nbytes, int(d), backward, int(s), precision.wide, cudnn=cudnn, head=head
     )
 
 

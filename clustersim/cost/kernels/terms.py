@@ -21,6 +21,7 @@ NEAREST: Final[Mapping[str, tuple[str, ...]]] = {
     "nvfp4": ("mxfp4",),
     "mxfp4": ("nvfp4",),
     "mxfp4-mxfp8": ("fp8", "mxfp4-weights"),
+    "fp16/fp16": ("bf16/bf16",),
     "bf16/fp8": ("bf16/bf16",),
     "fp8/fp8": ("bf16/fp8", "bf16/bf16"),
 }

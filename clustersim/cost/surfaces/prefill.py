@@ -72,7 +72,7 @@ and cache over that of attention, `spilled` the rate of tiles whose sums exceed 
 that of others, `kept` the share of the cache that holds what was just written, and `hot` its rate
 over that of memory."""
 
-PRECISIONS: Final = {"bf16": ("bf16", 2.0), "fp8": ("fp8", 1.0)}
+PRECISIONS: Final = {"bf16": ("bf16", 2.0), "fp16": ("fp16", 2.0), "fp8": ("fp8", 1.0)}
 """Peak and size [B] of queries, and size of cached keys and values, by the name of a format."""
 
 
@@ -137,6 +137,24 @@ def _tile_seconds(
     work = work * np.where(waves < _MOST_ROUNDED, np.ceil(waves) / waves, 1.0)
     longest: Array = whole * key_seconds + values["tile"]
     return np.maximum(work, longest)
+
+
+def tile_of_length(device: Accelerator, precision: str, best: float, half: float) -> float:
+    r"""Return the time of a tile by the length of sequences at half of the rate [s].
+
+    .. math:: \frac{(s_{1/2} - r) \cdot 4 \cdot 128 r U}{2 e R}
+
+    with r queries of a tile, U compute units and the reached peak e R: a tile sees half of the
+    keys of a sequence and of its own, which the mask hides in part.
+
+    Parameters
+    ----------
+    best : share of peak on long sequences
+    half : length of sequences that are computed at half of that [tokens]
+    """
+    rows = float(_tile(device, precision, np.array(128.0))[0])
+    key_seconds = 4 * 128 * rows * device.compute_units / (device.peak_rate(precision) * best)
+    return max(half - rows, 0.0) * key_seconds / 2
 
 
 def _in_registers(device: Accelerator) -> bool:

@@ -11,7 +11,7 @@ Letters: s tokens, c context ranks, d the width of a key, e of a value.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from clustersim.workload.kernels import Collective, Flash, Gemm, Kernel, Overlapped, Stream
+from clustersim.workload.kernels import Collective, Flash, Gemm, Head, Kernel, Overlapped, Stream
 from clustersim.workload.model import Layer
 from clustersim.workload.slice import Slice
 
@@ -149,10 +149,12 @@ def _flash(shard: Slice, layer: Layer) -> Core:
     repeated = shard.kernels.kv_repeated
     numbers = _numbers(shard, shard.heads if repeated else shard.kv_heads)
     spread, gathered = _spread(shard) if repeated else ([], [])
+    groups = shard.heads if repeated else shard.kv_heads
+    head = Head(shard.micro * shard.heads, shard.micro * groups, d, e, d + e)
     ahead = Flash(
         "flash attention", 2 * pairs * (d + e), w * (numbers + made), d,
         backward=False, sequence=int(window), peak=shard.precision.wide,
-        share=shard.kernels.attention_share, cudnn=shard.kernels.attention_cudnn,
+        share=shard.kernels.attention_share, cudnn=shard.kernels.attention_cudnn, head=head,
     )  # fmt: skip
     moved = 2 * w * (numbers + made)
     back = ahead._replace(
