@@ -127,10 +127,11 @@ def test_settings_apply_in_their_order():
 
 def test_an_entry_of_a_list_is_set_by_its_number():
     """`published[0].value` and deep lists of the catalogue are reached."""
-    scenario = set_("published[0].value=80", "cluster.node.accelerator.gemm.tiles.value[0].rows=64")
+    sizes = "cluster.node.accelerator.flash_attention.head_sizes.value"
+    scenario = set_("published[0].value=80", f"{sizes}[0]=16")
 
     assert scenario.published[0].value == 80
-    assert scenario.cluster.node.accelerator.gemm.tiles[0].rows == 64
+    assert scenario.cluster.node.accelerator.flash_attention.head_sizes[0] == 16
 
 
 def test_a_name_of_the_catalogue_is_replaced():
