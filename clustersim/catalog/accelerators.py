@@ -122,7 +122,8 @@ class FlashKernelFacts(Strict):
 
     These are of long sequences with heads of 128.  `forward_sequence` and `backward_sequence` are
     the tokens of a sequence at which it reaches half of that, `forward_head` and `backward_head`
-    the width of a head at which it reaches half of the limit of wide heads; 0 if missing.
+    the width of a head at which it reaches half of the limit of wide heads; 0 if missing, except
+    that measured kernels, where there are any, have a length of their own.
     """
 
     forward: Fact[Fraction]

@@ -253,6 +253,7 @@ class Accelerator:
     clock: float = 1.0
 
     def __hash__(self) -> int:
+        """Hash a few of the values that differ between devices; equality compares all of them."""
         return hash((self.name, self.compute_units, self.memory_bandwidth, self.clock))
 
     @property

@@ -369,10 +369,10 @@ N, P = r"[\d.,]+", r"[\d.]+ %"  # a number, a share
 TEXT = rf"""
 recompute=none is best: step time {N} s -> {N} s \(-{P}\)
 
- gain +step +tokens/s +MFU +peak memory +change +main part +bottleneck +memory
+ +gain +step +tokens/s +MFU +peak memory +change +main part +bottleneck +memory
  +1 +{N} s +{N} +{P} +{N} GiB  base .*  fits
-{N}  -{P} +{N} s +{N} +{P} +{N} GiB  recompute=none +less [a-z ]+  .* fits
-{N}  \+{P} +{N} s +{N} +{P} +{N} GiB  cluster.nic.bandwidth=/64  more [a-z ]+  .* fits
+ *{N}  -{P} +{N} s +{N} +{P} +{N} GiB  recompute=none +less [a-z ]+  .* fits
+ *{N}  \+{P} +{N} s +{N} +{P} +{N} GiB  cluster.nic.bandwidth=/64  more [a-z ]+  .* fits
 together      the 2 valid changes: step time {N} s -> {N} s \(\+{P}\), gain {N}; separate gains .*
 invalid       plan.data=4: .*: plan: tensor 1 x pipeline 8 x data 4 = 32 ranks, .*
 files         runs/frontier-22b-whatif/: report.html and more

@@ -27,13 +27,13 @@ def with_spread(spread):
 
 
 def test_products_take_the_time_of_the_slowest_device_and_passes_that_of_any():
-    """A large product stretches by 1 + s m(n), bytes through memory do not."""
+    """A large product stretches by 1 + s m(n), but for its memory traffic; bytes do not."""
     device, large = with_spread(0.04), Gemm("gemm", 8192, 8192, 8192)
     slowest = slowest_of(device, 64)
     launch = device.launch_overhead
     ratio = (gemm_seconds(large, slowest) - launch) / (gemm_seconds(large, device) - launch)
 
-    assert ratio == pytest.approx(1 + 0.04 * normal_maximum(64))
+    assert ratio == pytest.approx(1 + 0.04 * normal_maximum(64), rel=1e-3)
     assert stream_seconds(1e9, slowest) == stream_seconds(1e9, device)
     assert slowest.memory_capacity == device.memory_capacity
 

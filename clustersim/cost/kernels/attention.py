@@ -1,11 +1,11 @@
 """Time of fused attention in training, forward and backward.
 
-A device with measured attention of prompts has its surface (`cost.surfaces.prefill`), in which the
-share of peak, the width of heads and the length of sequences that its file states of a library
-replace the terms of the kernel that was measured: a library has its own rate, and the device has
-the waves of tiles, the memory and the cache of its table.  A backward multiplies more for the same
-tiles.  On other devices a library runs at a share of peak that falls for short sequences and
-narrow heads.  Attention in engines has the same surfaces (`cost.kernels.price_list`).
+A device with measured attention of prompts has its surface (`cost.surfaces.prefill`), as engines
+have (`cost.kernels.price_list`).  Waves of tiles, memory and cache are those of the table; the
+share of peak, the width of heads and the length of sequences that the device's file states of a
+library replace the terms of the kernel that was measured.  A backward multiplies more for the same
+tiles.  On other devices a library has a share of peak that falls for short sequences and narrow
+heads.
 """
 
 from functools import lru_cache
