@@ -9,7 +9,13 @@ from math import inf
 from typing import Final
 
 from clustersim.errors import ScenarioError
-from clustersim.simulation.measures import Kind, Measure, check_measure, measures_of
+from clustersim.simulation.measures import (
+    QUEUE_GROWTH,
+    Kind,
+    Measure,
+    check_measure,
+    measures_of,
+)
 from clustersim.units import format_number
 
 Limits = Mapping[str, float] | Sequence[str]
@@ -70,7 +76,12 @@ def _limit(text: str, kinds: tuple[Kind, ...], where: str, *, plain: bool) -> tu
 def missed_limits(
     numbers: Mapping[str, float], limits: Mapping[str, float], measures: Mapping[str, Measure]
 ) -> str | None:
-    """Return the limits that are missed, and by how much; None within all of them."""
+    """Return the limits that are missed, and by how much; None within all of them.
+
+    A service whose queue grows misses all of them, whatever they are.
+    """
+    if (growth := numbers.get(QUEUE_GROWTH, 0.0)) > 0:
+        return f"unstable: the queue grows by {format_number(growth, 3)} requests a second"
     missed = [
         f"{name} {measures[name].text(numbers[name])}"
         f" ({format_number(numbers[name] / limit, 3)} times the limit)"
@@ -92,7 +103,12 @@ def format_limits(limits: Mapping[str, float], kinds: Iterable[Kind]) -> str:
 def excess_of(
     numbers: Mapping[str, float], limits: Mapping[str, float], measures: Mapping[str, Measure]
 ) -> float:
-    """Return the largest ratio by which a limit is missed; 0 without limits."""
+    """Return the largest ratio by which a limit is missed; 0 without limits.
+
+    Of a service whose queue grows, it is the rate of requests over the sustainable one.
+    """
+    if (growth := numbers.get(QUEUE_GROWTH, 0.0)) > 0:
+        return 1 + growth / numbers["sustainable_rate"]
     ratios = {name: numbers[name] / limit for name, limit in limits.items() if name in numbers}
     worse = (1 / r if measures[name].more_is_better else r for name, r in ratios.items() if r)
     return max(worse, default=0.0)

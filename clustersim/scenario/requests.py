@@ -108,8 +108,9 @@ class LoadFile(Strict):
     )
     requests: Requests | None = Field(
         None,
-        description="measured requests; if missing, 1,000 at a rate, and 8 for each user, at least"
-        " 64, of a concurrency",
+        description="measured requests, from the first to the last, as a benchmark has them; if"
+        " missing, at a rate as many of the steady state as its mean times need, and 8 for each"
+        " user, at least 64, of a concurrency",
     )
     warm_up: Whole | None = Field(
         None,

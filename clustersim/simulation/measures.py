@@ -181,8 +181,16 @@ def _of_a_run() -> Iterable[Measure]:
         yield Measure(name, "training run", label, heading, unit, better, accounts, text, dimension)
 
 
+QUANTILES: Final = ("p50", "p90", "p95", "p99")
+"""Percentiles of the times of requests, each of which is a measure: ``ttft_p99``."""
+
+QUEUE_GROWTH: Final = "queue_growth"
+"""The measure of a service that is above 0 where it does not sustain the rate of its requests; it
+then misses every limit."""
+
+
 def _of_a_service() -> Iterable[Measure]:
-    """Yield the measures of a service; times are means."""
+    """Yield the measures of a service; times are means, or percentiles."""
     rate, later = _with("tokens/s"), ("token", "first token")
     for name, label, heading, unit, better, text in (
         ("tokens_per_s_per_device", "throughput per device", "per device", "tokens/s", _MORE, rate),
@@ -197,12 +205,16 @@ def _of_a_service() -> Iterable[Measure]:
          _with("tokens/J")),
         ("output_tokens_per_usd", "tokens per dollar", "tokens/USD", "tokens/USD", _MORE,
          _with("tokens/USD")),
-        ("ttft", "time to first token", "first token", "s", _LESS, format_seconds),
-        ("tpot", "time per token", "each token", "s", _LESS, format_seconds),
-        ("latency", "latency", "request", "s", _LESS, format_seconds),
+        ("sustainable_rate", "sustainable rate", "sustains", "1/s", _MORE, _with("requests/s")),
+        (QUEUE_GROWTH, "growth of the queue", "queue grows", "1/s", _LESS, _with("requests/s")),
+        *((name + suffix, label + of, heading + of, "s", _LESS, format_seconds)
+          for name, label, heading in (("ttft", "time to first token", "first token"),
+                                       ("tpot", "time per token", "each token"),
+                                       ("latency", "latency", "request"))
+          for suffix, of in (("", ""), *((f"_{q}", f", {q}") for q in QUANTILES))),
         ("devices", "devices", "devices", "", _LESS, format_number),
     ):  # fmt: skip
-        accounts = ("first token", "token") if name == "ttft" else later
+        accounts = ("first token", "token") if name.startswith("ttft") else later
         dimension = "seconds" if unit == "s" else ""
         yield Measure(name, "service", label, heading, unit, better, accounts, text, dimension)
 

@@ -4,10 +4,11 @@
     load --route--> prefill replicas --KV cache over links--> decode replicas --> tokens
 
 An open load arrives at given times; a closed one has a fixed number of users, each of which sends
-its next request when the last one is complete.
+its next request when the last one is complete.  A replay of an open load can end before its last
+request: a review of the requests that are complete says when.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,9 @@ from clustersim.engine.requests.handover import Handover, KvLinks
 from clustersim.engine.requests.replica import ROUTING, ReplicaProcess, Steps
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
+
+Review = Callable[[Sequence[Request]], int]
+"""Returns at how many complete requests, in the order of their ends, it is asked next; 0 to end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +39,7 @@ class RequestLoad:
         requests more
     before : time of a request before it reaches a replica [s]
     cached : whether the KV cache of every prompt is there already
+    review : ends an open load; None to complete all its requests
     """
 
     inputs: Integers
@@ -45,6 +50,7 @@ class RequestLoad:
     complete: int = 0
     before: float = 0.0
     cached: bool = False
+    review: Review | None = None
 
     @property
     def closed(self) -> bool:
@@ -84,33 +90,24 @@ class ReplayedRequests:
     steps : of each replica for decode, or for both
     prefill_steps : of each replica for prefill
     peak_blocks : most KV blocks in use, of each replica of `steps`
+    measured : requests that are measured: without those that arrived, or ended, in the warm-up
     begin, end : of the time in which tokens are counted [s]
     emitted : tokens generated in this time
-    warm_up : requests that are not measured
-    closed : whether users waited for their requests
     """
 
     requests: tuple[Request, ...]
     steps: tuple[Steps, ...]
     prefill_steps: tuple[Steps, ...]
     peak_blocks: tuple[int, ...]
+    measured: tuple[Request, ...]
     begin: float
     end: float
     emitted: float
-    warm_up: int
-    closed: bool
 
     @property
     def seconds(self) -> float:
         """Time in which tokens are counted [s]."""
         return self.end - self.begin
-
-    @property
-    def measured(self) -> list[Request]:
-        """Requests that are measured: without those that arrived, or ended, in the warm-up."""
-        if self.closed:
-            return list(self.requests[self.warm_up :])
-        return [request for request in self.requests if request.number >= self.warm_up]
 
 
 def replay_requests(load: RequestLoad, deployment: Deployment) -> ReplayedRequests:
@@ -133,6 +130,7 @@ class _Replay:
         self._completed: list[Request] = []
         self._begin = self._emitted_before = 0.0  # of the time in which tokens are counted
         self._done: Event = env.event()
+        self._reviewed = 0 if load.review is None else load.review(())
         self._replicas = _processes(env, deployment.model, deployment.replicas)
         for replica in self._replicas:
             for batcher in replica.batchers:
@@ -188,7 +186,11 @@ class _Replay:
         load, completed = self._load, self._completed
         completed.append(request)
         if not load.closed:
-            if len(completed) == len(load.inputs):
+            if len(completed) == self._reviewed and load.review is not None:
+                self._reviewed = load.review(completed)
+                if not self._reviewed:
+                    self._done.succeed()
+            elif len(completed) == len(load.inputs):
                 self._done.succeed()
             return
         if len(completed) == load.warm_up:
@@ -207,7 +209,7 @@ class _Replay:
 
     def check(self) -> None:
         """Check that tokens out are the tokens of the requests, and that engines are empty."""
-        if self._load.closed:
+        if self._load.closed or len(self._completed) < len(self._load.inputs):
             return  # it ends with requests in flight
         out = sum(request.output for request in self._completed)
         assert abs(self._emitted - out) < 1e-6 * out, f"{self._emitted} tokens of {out}"
@@ -218,16 +220,17 @@ class _Replay:
 
     def result(self) -> ReplayedRequests:
         """Return what happened."""
+        warm_up, completed = self._load.warm_up, self._completed
+        open_load = [request for request in completed if request.number >= warm_up]
         return ReplayedRequests(
-            requests=tuple(self._completed),
+            requests=tuple(completed),
             steps=tuple(replica.steps() for replica in self._replicas),
             prefill_steps=tuple(replica.steps() for replica in self._prefill),
             peak_blocks=tuple(replica.pool.peak for replica in self._replicas),
+            measured=tuple(completed[warm_up:] if self._load.closed else open_load),
             begin=self._begin,
             end=self._env.now,
             emitted=self._emitted - self._emitted_before,
-            warm_up=self._load.warm_up,
-            closed=self._load.closed,
         )
 
 

@@ -8,7 +8,7 @@ the last one no sooner than a step of the slowest stage after that batch:
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import cycle
 from typing import Any, Final
 
@@ -47,6 +47,16 @@ class Steps:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def within(self, begin: float, end: float) -> "Steps":
+        """Return the steps of which some part lies within a time [s]."""
+        inside = np.flatnonzero((self.end > begin) & (self.start < end))
+        arrays = {
+            field.name: getattr(self, field.name)[inside]
+            for field in fields(self)
+            if field.name != "batches"
+        }
+        return replace(self, **arrays, batches=[self.batches[i] for i in inside.tolist()])
 
 
 class ReplicaProcess:

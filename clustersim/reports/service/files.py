@@ -1,6 +1,6 @@
 """The files of a service: its answer, requests and load curve as tables, charts and the page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,7 @@ from clustersim.render.charts import (
     Timeline,
     Waterfall,
 )
-from clustersim.render.charts.lines import reference
+from clustersim.render.charts.lines import Band, Stroke, reference
 from clustersim.render.charts.picture import Column, Table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
@@ -26,6 +26,7 @@ from clustersim.render.tables import percent
 from clustersim.reports.measures import LEGENDS, part_kind, part_name
 from clustersim.reports.service.text import published, rows
 from clustersim.reports.step import scenario, sources_section
+from clustersim.simulation.measures import QUANTILES
 from clustersim.simulation.service.answer import LoadPoint
 from clustersim.units import format_number, format_seconds
 
@@ -53,10 +54,12 @@ def files_of(
 
 
 def _curve(curve: Sequence[LoadPoint]) -> Iterator[Sequence[Any]]:
-    names = [field.name for field in fields(LoadPoint)]
-    yield names
+    names = [field.name for field in fields(LoadPoint) if field.name != "times"]
+    of_times = [(time, each) for time in ("ttft", "tpot", "latency") for each in QUANTILES]
+    yield [*names, *(f"{time}_{each}" for time, each in of_times)]
     for point in curve:
-        yield [getattr(point, name) for name in names]
+        statistics = [getattr(point.times.get(time), each, None) for time, each in of_times]
+        yield [*(getattr(point, name) for name in names), *statistics]
 
 
 def page(
@@ -98,19 +101,15 @@ def _cards(result: "ServeResult") -> list[Card]:
     memory = result.memory
     value, _, why = memory.verdict.partition(": ")
     verdict = Card("Memory", value, why, warning=not memory.fits)
-    if result.ttft is None or result.latency is None:
+    if result.replayed is None:
         return [verdict]
     output = result.rates["output_tokens_per_s"]
     rate = f"{format_number(output, 3)} tokens/s"
     each = f"{format_number(output / result.devices, 3)} for each of {result.devices:,}"
-    cards = [
-        Card("Output throughput", rate, f"{each} devices"),
-        Card(
-            "Time to first token",
-            format_seconds(result.ttft.mean),
-            f"99 % within {format_seconds(result.ttft.p99)}",
-        ),
-    ]
+    cards = [*_queue(result), Card("Output throughput", rate, f"{each} devices")]
+    if result.ttft is not None:
+        latest = f"99 % within {format_seconds(result.ttft.p99)}"
+        cards.append(Card("Time to first token", format_seconds(result.ttft.mean), latest))
     if result.tpot is not None:
         user = f"{format_number(1 / result.tpot.mean, 3)} tokens/s for each user"
         cards.append(Card("Time per token", format_seconds(result.tpot.mean), user))
@@ -119,6 +118,14 @@ def _cards(result: "ServeResult") -> list[Card]:
         text = f"{format_number(found.requests_per_s, 3)} requests/s within the limits"
         cards.append(Card("Goodput", percent(found.share), text, warning=not found.share))
     return [*cards, verdict]
+
+
+def _queue(result: "ServeResult") -> list[Card]:
+    """Return whether the rate of requests is sustained."""
+    if result.steady is None:
+        return []
+    value, _, why = result.steady.verdict.partition(": ")
+    return [Card("Queue", value, why, warning=not result.steady.stable)]
 
 
 def _load(result: "ServeResult") -> tuple[Section, ...]:
@@ -164,7 +171,7 @@ def load_charts(result: "ServeResult") -> list[Lines]:
     if len(curve) < 2:
         return []
     charts = [_latency_chart(result, curve)]
-    if all(point.tokens_per_s_per_user for point in curve):
+    if all(point.tokens_per_s_per_user and point.stable is not False for point in curve):
         charts.append(_user_chart(result, curve))
     return charts
 
@@ -179,31 +186,68 @@ def _load_axis(result: "ServeResult", curve: Sequence[LoadPoint]) -> Axis:
     return Axis(axis.label, axis.unit, log=2, ticks=ticks)
 
 
+_TIMES: Final = (
+    ("latency", "whole request", "series-0", "circle"),
+    ("ttft", "first token", "series-1", "square"),
+    ("tpot", "each further token", "series-2", "triangle-up"),
+)
+"""Times of a request, with the names, colours and markers of their lines."""
+
+
 def _latency_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
-    """Return the times of requests over the load."""
-    loads = tuple(point.load for point in curve)
-    series = [
-        Series("whole request", loads, tuple(p.latency_s for p in curve), "series-0", "circle"),
-        Series("first token", loads, tuple(p.ttft_s for p in curve), "series-1", "square"),
-    ]
-    if all(point.tpot_s for point in curve):
-        times = tuple(p.tpot_s or 0.0 for p in curve)
-        series.append(Series("each further token", loads, times, "series-2", "triangle-up"))
-    first, last = curve[0], curve[-1]
-    what = _LOADS[result.scenario.load.kind].label
+    """Return the times of requests over the load: means with intervals, medians, percentiles."""
+    series, bands = [], []
+    for name, label, colour, marker in _TIMES:
+        points = [(point.load, point.times[name]) for point in curve if name in point.times]
+        loads = tuple(load for load, _ in points)
+        means = tuple(times.mean for _, times in points)
+        if not points:
+            continue
+        series.append(Series(label, loads, means, colour, marker))
+        for quantile, stroke in _STROKES.items():
+            values = tuple(getattr(times, quantile) for _, times in points)
+            series.append(Series("", loads, values, colour, "", stroke))
+        if len(points) > 1 and all("mean" in times.intervals for _, times in points):
+            low, high = zip(*(times.intervals["mean"] for _, times in points), strict=True)
+            bands.append(Band(loads, low, high))
     return Lines(
-        title=f"From {format_number(first.load)} to {format_number(last.load)} {what}"
-        " a request takes"
-        f" {format_seconds(first.latency_s, 3)} to {format_seconds(last.latency_s, 3)}",
+        title=_growth(result, curve),
         caption=_caption(result),
         description="Times of a request over the load: to the first token, for each further token,"
         " and in all.",
-        note="Means over the requests.",
+        note="Means with markers, and with their 95 % intervals at a rate; medians dotted, 99th"
+        " percentiles dashed.",
         contents="latency over the load",
         x=_load_axis(result, curve),
         y=Axis("time", "s", log=10),
-        series=tuple(series),
+        series=(*series, *_sustainable(result, series)),
+        bands=tuple(bands),
     )
+
+
+_STROKES: Final[Mapping[str, Stroke]] = {"p50": "dotted", "p99": "dashed"}
+
+
+def _growth(result: "ServeResult", curve: Sequence[LoadPoint]) -> str:
+    """Return how the time of a request grows with the load, as far as the load is sustained."""
+    what = _LOADS[result.scenario.load.kind].label
+    known = [(point.load, point.latency_s) for point in curve if point.latency_s is not None]
+    if not known:
+        return f"No rate is sustained from {format_number(curve[0].load)} {what} on"
+    (first, quickest), (last, slowest) = known[0], known[-1]
+    return (
+        f"From {format_number(first)} to {format_number(last)} {what} a request takes"
+        f" {format_seconds(quickest, 3)} to {format_seconds(slowest, 3)}"
+    )
+
+
+def _sustainable(result: "ServeResult", series: Sequence[Series]) -> list[Series]:
+    """Return a line at the sustainable rate; none of a load without a rate."""
+    values = [value for each in series for value in each.y]
+    if result.steady is None or not values:
+        return []
+    most = result.steady.sustainable_requests_per_s
+    return [reference("sustainable rate", (most, most), (min(values), max(values)))]
 
 
 def _user_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
@@ -287,9 +331,9 @@ def request_strip(result: "ServeResult") -> Timeline:
         "start": columns[2],
         "end": end,
     }
-    assert result.ttft is not None
+    wait = "" if result.ttft is None else f" {format_seconds(result.ttft.mean, 3)}"
     return Timeline(
-        title=f"Requests wait {format_seconds(result.ttft.mean, 3)} for their first token",
+        title=f"Requests wait{wait} for their first token",
         caption=f"{_caption(result)}; first {len(chosen)} measured requests",
         description="Requests from top to bottom, time from left to right: queue, prompt, decode.",
         contents="requests of this chart",

@@ -17,7 +17,13 @@ from clustersim.units import (
 if TYPE_CHECKING:
     from clustersim.scenario.requests import Lengths, LoadFile
     from clustersim.scenario.serving import ReplicaFile, ServingScenario
-    from clustersim.simulation.service.answer import Goodput, LoadPoint, ServedCheck, Statistics
+    from clustersim.simulation.service.answer import (
+        Goodput,
+        LoadPoint,
+        ServedCheck,
+        Statistics,
+        SteadyState,
+    )
     from clustersim.simulation.service.result import ServeResult
 
 MOST: Final = 6
@@ -123,13 +129,35 @@ def _times(result: "ServeResult") -> list[Row]:
         ("each token", result.tpot),
         ("whole request", result.latency),
     ]
-    return [Row(label, times_text(times)) for label, times in found if times is not None]
+    lines = [Row(label, times_text(times)) for label, times in found if times is not None]
+    steady = result.steady
+    if steady is None:
+        return lines
+    return [Row("queue", steady.verdict, warning=not steady.stable), *lines, *_measured(steady)]
+
+
+def _measured(steady: "SteadyState") -> list[Row]:
+    """Return what times and rates are of, where that is not a steady state that is known well."""
+    texts = {
+        "backlog": "a backlog: at this rate no time to the first token is the last one",
+        "all requests": "all requests of load.requests, with ramp and drain (leave it out for the"
+        " steady state)",
+    }
+    text = texts.get(steady.measured)
+    if text is None and not steady.settled:
+        text = "a steady state whose mean times vary by over 5 %: the rate is near the highest"
+    return [] if text is None else [Row("measured", text)]
 
 
 def times_text(times: "Statistics") -> str:
-    """Return mean and percentiles of a time."""
+    """Return mean and percentiles of a time, the mean with its interval."""
     p50, p90, p99 = (format_seconds(s, 3) for s in (times.p50, times.p90, times.p99))
-    return f"{format_seconds(times.mean)} (median {p50}, 90 % within {p90}, 99 % within {p99})"
+    low, high = (format_seconds(s, 3) for s in times.intervals.get("mean", (0.0, 0.0)))
+    between = f" [{low}, {high}]" if times.intervals else ""
+    return (
+        f"{format_seconds(times.mean)}{between} (median {p50}, 90 % within {p90}, 99 % within"
+        f" {p99})"
+    )
 
 
 def _rates(result: "ServeResult") -> list[Row]:
@@ -181,7 +209,8 @@ def _met(limit: float, share: float, best: float) -> str:
 def _causes(result: "ServeResult") -> list[Row]:
     if result.replayed is None:
         return []
-    found = [Row("time to first", shares_text(result.first_attribution))]
+    first = result.first_attribution
+    found = [Row("time to first", shares_text(first))] if first else []
     if result.tpot is not None:
         found.insert(0, Row("time of token", shares_text(result.attribution)))
     return found
@@ -238,20 +267,25 @@ def _cache(result: "ServeResult") -> list[Row]:
     )
     lines = [Row("memory use", f"{parts} GiB of a device")]
     cache, queue = answer.kv, answer.queue
-    if cache is None or queue is None:
+    if cache is None:
         return lines
-    preempted = f", {counted(queue.preemptions, 'preemption')}" if queue.preemptions else ""
-    return [
-        *lines,
+    preemptions = 0 if queue is None else queue.preemptions
+    preempted = f", {counted(preemptions, 'preemption')}" if preemptions else ""
+    lines.append(
         Row(
             "KV cache",
             f"{cache.capacity_tokens:,} tokens, {percent(cache.mean_occupancy)} used (at most"
             f" {percent(cache.peak_occupancy)}); room for"
             f" {counted(memory.largest_batch, 'sequence')},"
             f" {answer.counts.mean_batch:,.1f} decode together{preempted}",
-        ),
+        )
+    )
+    if queue is None:
+        return lines
+    return [
+        *lines,
         Row(
-            "queue",
+            "admission",
             f"{format_seconds(queue.wait_s.mean, 3)} from arrival to admission (99 % within"
             f" {format_seconds(queue.wait_s.p99, 3)}), at most {counted(queue.most, 'request')}",
         ),
@@ -297,22 +331,25 @@ def _assumed(result: "ServeResult") -> list[Row]:
 
 def curve_table(curve: "Sequence[LoadPoint]") -> list[list[str]]:
     """Return the service over its load as a table, its headings first."""
-    heads = ["load", "first token", "each token", "request", "tokens/s", "per device", "per user"]
+    heads = ["load", "first token", "99 %", "each token", "99 %", "request", "tokens/s",
+             "per device", "per user"]  # fmt: skip
     goodput = any(point.goodput_share is not None for point in curve)
     table = [[*heads, *(["within limits"] if goodput else [])]]
     for point in curve:
-        each, user = point.tpot_s, point.tokens_per_s_per_user
-        share = point.goodput_share
+        first, each = point.times.get("ttft"), point.times.get("tpot")
+        user, share = point.tokens_per_s_per_user, point.goodput_share
         table.append(
             [
                 format_number(point.load),
-                format_seconds(point.ttft_s, 3),
-                "-" if each is None else format_seconds(each, 3),
-                format_seconds(point.latency_s, 3),
+                "grows" if first is None else format_seconds(first.mean, 3),
+                "-" if first is None else format_seconds(first.p99, 3),
+                "-" if each is None else format_seconds(each.mean, 3),
+                "-" if each is None else format_seconds(each.p99, 3),
+                "-" if point.latency_s is None else format_seconds(point.latency_s, 3),
                 format_number(point.output_tokens_per_s, 3),
                 format_number(point.output_tokens_per_s_per_device, 3),
                 "-" if user is None else format_number(user, 3),
-                *([] if share is None else [percent(share)]),
+                *([] if not goodput else ["-" if share is None else percent(share)]),
             ]
         )
     return table

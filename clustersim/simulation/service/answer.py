@@ -4,9 +4,10 @@ Keys are added, never changed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from clustersim.simulation.measures import Account, Kind
+from clustersim.simulation.measures import QUANTILES, QUEUE_GROWTH, Account, Kind
+from clustersim.units import format_number
 
 
 @dataclass(frozen=True)
@@ -18,13 +19,17 @@ class Statistics:
     mean : mean [s]
     p50 : median [s]
     p90 : 90th percentile [s]
+    p95 : 95th percentile [s]
     p99 : 99th percentile [s]
+    intervals : 95 % interval of each of them [s]; empty unless they are of a steady state
     """
 
     mean: float
     p50: float
     p90: float
+    p95: float
     p99: float
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,42 @@ class ServeMemory:
     def tight(self) -> bool:
         """Whether only the error of predictions decides: an engine takes no more than it may."""
         return False
+
+
+@dataclass(frozen=True)
+class SteadyState:
+    """Whether a service sustains the rate at which its requests arrive.
+
+    Attributes
+    ----------
+    stable : whether the queue stays finite
+    rate : requests that arrive in a second
+    sustainable_requests_per_s : the highest rate at which the queue stays finite
+    half_width : half-width of its 95 % interval [1/s]; null where too few requests are complete
+    queue_growth_per_s : requests by which the queue grows in a second
+    measured : `steady state`, `backlog` of an unstable service, or `all requests`, where the
+        scenario names their number and ramp and drain are measured with them
+    settled : whether intervals of the mean times are narrow
+    """
+
+    stable: bool
+    rate: float
+    sustainable_requests_per_s: float
+    half_width: float | None
+    queue_growth_per_s: float
+    measured: str
+    settled: bool
+
+    @property
+    def verdict(self) -> str:
+        """Whether the rate is sustained, in words."""
+        width = "" if self.half_width is None else f" (+/- {format_number(self.half_width, 2)})"
+        most = f"{format_number(self.sustainable_requests_per_s, 3)} requests/s{width}"
+        if not self.stable:
+            growth = format_number(self.queue_growth_per_s, 3)
+            return f"unstable: the queue grows by {growth} requests a second; it sustains {most}"
+        used = self.rate / self.sustainable_requests_per_s
+        return f"stable: it sustains {most}, of which {100 * used:.1f} % arrive"
 
 
 @dataclass(frozen=True)
@@ -246,39 +287,44 @@ class ServedCheck:
 
 @dataclass(frozen=True)
 class LoadPoint:
-    """A service at one size of its load; times are means.
+    """A service at one size of its load.
 
     Attributes
     ----------
     load : users, requests in a second, or requests of a batch
-    ttft_s : time to the first token [s]
-    tpot_s : time per token after the first [s]; null if requests have one token
-    latency_s : time of a request [s]
-    latency_p99_s : 99th percentile of it [s]
+    ttft_s : mean time to the first token [s]; null where the queue grows
+    tpot_s : mean time per token after the first [s]; null if requests have one token
+    latency_s : mean time of a request [s]; null where the queue grows
+    latency_p99_s : 99th percentile of it [s]; null where the queue grows
     output_tokens_per_s : tokens that are generated in a second
     output_tokens_per_s_per_device : over the number of devices
     tokens_per_s_per_user : tokens that one user sees in a second
     goodput_share : share of the requests within the limits; null without limits
     kv_occupancy : most blocks of the KV cache in use, of all blocks
+    times : these times with their percentiles and intervals: `ttft`, `tpot`, `latency`
+    stable : whether it sustains the rate of its requests; null where they have none
     """
 
     load: float
-    ttft_s: float
+    ttft_s: float | None
     tpot_s: float | None
-    latency_s: float
-    latency_p99_s: float
+    latency_s: float | None
+    latency_p99_s: float | None
     output_tokens_per_s: float
     output_tokens_per_s_per_device: float
     tokens_per_s_per_user: float | None
     goodput_share: float | None
     kv_occupancy: float
+    times: Mapping[str, Statistics] = field(default_factory=dict)
+    stable: bool | None = None
 
 
 @dataclass(frozen=True)
 class ServeAnswer:
     """A service: how long requests take, how many tokens it generates, where the time goes.
 
-    All times and rates are null where the service does not fit in memory.
+    All times and rates are null where the service does not fit in memory.  Where the queue grows,
+    there is no time to the first token and no latency; all else is of the backlog.
 
     Attributes
     ----------
@@ -295,6 +341,7 @@ class ServeAnswer:
     tokens_per_s_per_user : tokens that one user sees in a second: 1 / mean time per token
     requests_per_s : requests that are completed in a second
     goodput : requests within the limits; null without limits
+    steady : whether it sustains the rate of its requests; null where they have none
     kv : the KV cache
     queue : requests that wait
     memory : memory of the fullest device
@@ -327,6 +374,7 @@ class ServeAnswer:
     tokens_per_s_per_user: float | None
     requests_per_s: float | None
     goodput: Goodput | None
+    steady: SteadyState | None
     kv: KvCache | None
     queue: Queue | None
     memory: ServeMemory
@@ -351,11 +399,12 @@ class ServeAnswer:
         return ("service",)
 
     def measures(self) -> dict[str, float]:
-        """Return its measures: times are means [s]; none where it does not fit."""
-        if self.ttft_s is None or self.latency_s is None:
-            return {}
-        energy, cost = self.energy, self.cost
+        """Return its measures: times are means and percentiles [s]; none where it does not fit."""
+        energy, cost, steady = self.energy, self.cost, self.steady
         rate = self.requests_per_s
+        if rate is None:
+            return {}
+        unstable = steady is not None and not steady.stable
         numbers = {
             "tokens_per_s_per_device": self.output_tokens_per_s_per_device,
             "tokens_per_s": self.output_tokens_per_s,
@@ -363,12 +412,14 @@ class ServeAnswer:
             "total_tokens_per_s_per_device": self.total_tokens_per_s_per_device,
             "tokens_per_s_per_user": self.tokens_per_s_per_user,
             "requests_per_s": rate,
-            "goodput": rate if self.goodput is None else self.goodput.requests_per_s,
+            "goodput": _goodput(rate, self.goodput, unstable),
+            "sustainable_rate": None if steady is None else steady.sustainable_requests_per_s,
+            QUEUE_GROWTH: None if steady is None else steady.queue_growth_per_s,
             "output_tokens_per_joule": None if energy is None else energy.output_tokens_per_joule,
             "output_tokens_per_usd": None if cost is None else cost.output_tokens_per_usd,
-            "ttft": self.ttft_s.mean,
-            "tpot": None if self.tpot_s is None else self.tpot_s.mean,
-            "latency": self.latency_s.mean,
+            **_times("ttft", self.ttft_s),
+            **_times("tpot", self.tpot_s),
+            **_times("latency", self.latency_s),
             "devices": float(self.counts.devices),
         }
         return {name: value for name, value in numbers.items() if value is not None}
@@ -389,6 +440,7 @@ class ServeAnswer:
             **({} if self.limiting is None else {"bottleneck": self.limiting.replace("_", " ")}),
             **({} if kernel is None else {"slowest kernel": kernel.kernel}),
             **({} if link is None else {"slowest link": link.link}),
+            **({} if self.steady is None else {"queue": self.steady.verdict}),
             "memory": self.memory.verdict,
             "largest batch": f"{self.memory.largest_batch:,} sequences",
         }
@@ -397,5 +449,21 @@ class ServeAnswer:
         """Return why a measure is not known."""
         if not self.memory.fits:
             return self.memory.verdict
+        if self.steady is not None and not self.steady.stable:
+            return self.steady.verdict
         key = {"output_tokens_per_joule": "energy", "output_tokens_per_usd": "cost"}.get(name, name)
         return self.unavailable.get(key, f"{name} is not known")
+
+
+def _times(name: str, times: Statistics | None) -> dict[str, float]:
+    """Return the mean and the percentiles of a time by measure."""
+    if times is None:
+        return {}
+    return {name: times.mean} | {f"{name}_{each}": getattr(times, each) for each in QUANTILES}
+
+
+def _goodput(rate: float, goodput: Goodput | None, unstable: bool) -> float | None:
+    """Return the requests in a second within the limits; not known of a queue that grows."""
+    if goodput is not None:
+        return goodput.requests_per_s
+    return None if unstable else rate

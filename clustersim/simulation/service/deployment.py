@@ -1,6 +1,7 @@
 """From the pools of a service to replicas on the clock: rules, KV blocks, links between pools."""
 
 from dataclasses import replace
+from functools import cache
 from itertools import count
 from math import inf
 
@@ -98,12 +99,12 @@ def _kv_links(prefill: Pool, decode: Pool, scenario: ServingScenario) -> KvLinks
     width, layers = decode.costs.memory.token, decode.costs.replica.model.layers
     capacities = cluster.links.capacities.tolist()
 
-    def traffic(sender: int, receiver: int, tokens: int) -> Traffic:
-        number = next(turn)
-        target = receivers[receiver][number % len(receivers[receiver])]
-        source = senders[sender][number % len(senders[sender])]
-        flows = max(len(source), len(target))
-        pairs = [(source[i % len(source)], target[i % len(target)]) for i in range(flows)]
+    @cache
+    def moved_between(source: int, sender: int, target: int, receiver: int, tokens: int) -> Traffic:
+        """Return the traffic between two groups of attention, which many requests repeat."""
+        holders, takers = senders[sender][source], receivers[receiver][target]
+        flows = max(len(holders), len(takers))
+        pairs = [(holders[i % len(holders)], takers[i % len(takers)]) for i in range(flows)]
         moved = _traffic(cluster, pairs, width * tokens / flows)
         if scenario.plan.transfer == "whole":
             return moved
@@ -111,6 +112,11 @@ def _kv_links(prefill: Pool, decode: Pool, scenario: ServingScenario) -> KvLinks
         during = prefill.costs.seconds(Batch(0, 0, (Prompt(tokens, 0),)))
         hidden = min(moved.nbytes, rate * during) * (layers - 1) / layers
         return moved._replace(nbytes=moved.nbytes - hidden)
+
+    def traffic(sender: int, receiver: int, tokens: int) -> Traffic:
+        number = next(turn)
+        source, target = number % len(senders[sender]), number % len(receivers[receiver])
+        return moved_between(source, sender, target, receiver, tokens)
 
     return KvLinks(capacities, traffic)
 

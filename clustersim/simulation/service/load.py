@@ -30,8 +30,12 @@ from clustersim.scenario.requests import (
     UniformLengths,
 )
 
-AT_A_RATE: Final = 1_000
-"""Requests of a load with a rate, if the scenario names no number."""
+AT_A_RATE: Final = 65_536
+"""Requests of a load with a rate, if the scenario names no number; a replay ends before the last
+one when its mean times are known."""
+
+AT_ONCE: Final = 1_000
+"""Requests that a static batch is sized for, at a rate at which they have no number."""
 
 OF_A_USER: Final = 8
 AT_LEAST: Final = 64
@@ -42,12 +46,13 @@ FIELDS: Final = ("arrival", "input", "output")
 """Fields of a request in a trace."""
 
 
-def load_of(loaded: LoadedService, before: float) -> RequestLoad:
+def load_of(loaded: LoadedService, before: float, *, endless: bool = False) -> RequestLoad:
     """Return the requests of a scenario.
 
     Parameters
     ----------
     before : time of a request before it reaches a replica [s]
+    endless : whether a load with a rate has many requests, whatever number it states
 
     Raises
     ------
@@ -69,11 +74,18 @@ def load_of(loaded: LoadedService, before: float) -> RequestLoad:
         return start(inputs, outputs, users=users, warm_up=warm_up, complete=complete)
     if given.rate is not None:
         warm_up = given.warm_up or 0
-        inputs, outputs = _lengths(given, warm_up + (given.requests or AT_A_RATE))
+        number = AT_A_RATE if endless or given.requests is None else given.requests
+        inputs, outputs = _lengths(given, warm_up + number)
         arrivals = np.cumsum(_gaps(given, given.rate, len(inputs)))
         return start(inputs, outputs, arrivals, warm_up=warm_up)
     inputs, outputs = _lengths(given, given.batch or given.offline or 1)
     return start(inputs, outputs, np.zeros(len(inputs)))
+
+
+def prompts_of(loaded: LoadedService, load: RequestLoad) -> int:
+    """Return the tokens of all prompts, of which a static batch has no more."""
+    endless = loaded.scenario.load.rate is not None and loaded.scenario.load.requests is None
+    return int(load.inputs[: AT_ONCE if endless else None].sum())
 
 
 # --- random numbers -------------------------------------------------------------------------------

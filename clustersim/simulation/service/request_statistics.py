@@ -1,6 +1,7 @@
 """What requests and steps mean: statistics of times, rates, goodput, KV cache, queue."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -8,13 +9,31 @@ from clustersim.arrays import Floats
 from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
+from clustersim.metrics.stationary import interval
 from clustersim.scenario.serving import LimitsFile
 from clustersim.simulation.service.answer import Goodput, KvCache, Queue, Statistics
 
 
-def statistics(times: Sequence[float] | Floats) -> Statistics:
-    """Return mean and percentiles of some times."""
-    return Statistics(float(np.mean(times)), *np.percentile(times, [50, 90, 99]).tolist())
+def statistics(times: Sequence[float] | Floats, *, steady: bool = False) -> Statistics:
+    """Return mean and percentiles of some times, with intervals if they are of a steady state."""
+    series = np.asarray(times, dtype=float)
+    values = {name: of(series) for name, of in _STATISTICS.items()}
+    known = {name: interval(series, of) for name, of in _STATISTICS.items()} if steady else {}
+    intervals = {name: (each.low, each.high) for name, each in known.items() if each is not None}
+    return Statistics(**values, intervals=intervals)
+
+
+def _quantile(share: float) -> Callable[[Floats], float]:
+    return lambda series: float(np.quantile(series, share))
+
+
+_STATISTICS: Final[Mapping[str, Callable[[Floats], float]]] = {
+    "mean": lambda series: float(series.mean()),
+    "p50": _quantile(0.5),
+    "p90": _quantile(0.9),
+    "p95": _quantile(0.95),
+    "p99": _quantile(0.99),
+}
 
 
 def first_token_times(requests: Sequence[Request]) -> list[float]:
@@ -28,9 +47,14 @@ def times_per_token(requests: Sequence[Request]) -> list[float]:
 
 
 def goodput_of(
-    requests: Sequence[Request], limits: LimitsFile | None, seconds: float
+    requests: Sequence[Request], limits: LimitsFile | None, rate: float
 ) -> Goodput | None:
-    """Return the requests within the limits; None without limits."""
+    """Return the requests within the limits; None without limits.
+
+    Parameters
+    ----------
+    rate : of completed requests [1/s]
+    """
     if limits is None or (limits.ttft is None and limits.tpot is None):
         return None
     first = np.array(first_token_times(requests))
@@ -40,7 +64,7 @@ def goodput_of(
     both = early & quick
     return Goodput(
         share=float(both.mean()),
-        requests_per_s=float(both.sum()) / seconds,
+        requests_per_s=float(both.mean()) * rate,
         ttft_s=limits.ttft,
         tpot_s=limits.tpot,
         ttft_share=None if limits.ttft is None else float(early.mean()),
@@ -69,13 +93,13 @@ def kv_cache(replayed: ReplayedRequests, model: ReplicaModel, token: float) -> K
     )
 
 
-def queue(replayed: ReplayedRequests, before: float) -> Queue:
+def queue(replayed: ReplayedRequests, before: float, *, steady: bool) -> Queue:
     """Return the requests that wait; `before` is their time before they reach a replica [s]."""
     entries = replayed.prefill_steps or replayed.steps
     waiting = np.concatenate([steps.waiting for steps in entries])
     waits = [request.admitted - (request.arrival + before) for request in replayed.measured]
     return Queue(
-        wait_s=statistics(np.maximum(waits, 0.0)),
+        wait_s=statistics(np.maximum(waits, 0.0), steady=steady),
         mean=float(waiting.mean()) if len(waiting) else 0.0,
         most=int(waiting.max(initial=0)),
         preemptions=sum(request.preemptions for request in replayed.measured),

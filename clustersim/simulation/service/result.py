@@ -1,5 +1,6 @@
 """The result of a service: what happened to its requests, and what explains it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -16,6 +17,7 @@ from clustersim.simulation.service.answer import (
     LimitingKernel,
     LimitingLink,
     LoadPoint,
+    Queue,
     ServeAnswer,
     ServeCounts,
     ServedCheck,
@@ -23,6 +25,7 @@ from clustersim.simulation.service.answer import (
     ServiceCost,
     ServiceEnergy,
     Statistics,
+    SteadyState,
 )
 from clustersim.simulation.service.attribution import (
     first_token_attribution,
@@ -67,6 +70,8 @@ class ServeResult:
     memory : of the fullest device, and whether it fits
     model : a replica as requests see it, of those for decode where they are separate
     replayed : what happened to the requests; None where the service does not fit
+    steady : whether it sustains the rate of its requests; None where they have none
+    mean_tokens : of prompts and outputs of the requests that arrive
     before : time of a request before it reaches a replica [s]
     wall : time that the simulation took [s]
     departures : keys whose values differ from those of the scenario file, so that its published
@@ -80,6 +85,8 @@ class ServeResult:
     memory: ServeMemory
     model: ReplicaModel
     replayed: ReplayedRequests | None
+    steady: SteadyState | None
+    mean_tokens: tuple[float, float]
     before: float
     wall: float
     departures: tuple[str, ...] = ()
@@ -87,8 +94,11 @@ class ServeResult:
 
     def __repr__(self) -> str:
         """Return the result in one line."""
-        if self.ttft is None or self.latency is None:
+        if self.replayed is None:
             return f"<ServeResult {self.name}: {self.memory.verdict}>"
+        if self.ttft is None:
+            assert self.steady is not None, "the queue grows"
+            return f"<ServeResult {self.name}: {self.steady.verdict}>"
         each = "" if self.tpot is None else f", time per token {format_seconds(self.tpot.mean)}"
         output = f"{self.rates['output_tokens_per_s']:,.0f} output tokens/s"
         return (
@@ -109,52 +119,74 @@ class ServeResult:
         return self.scenario.devices
 
     @cached_property
-    def requests(self) -> list[Request]:
-        """Measured requests, in the order of their ends; none where the service does not fit."""
-        return [] if self.replayed is None else self.replayed.measured
+    def requests(self) -> tuple[Request, ...]:
+        """Measured requests; none where the service does not fit."""
+        return () if self.replayed is None else self.replayed.measured
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the queue grows, and what is measured is a backlog."""
+        return self.steady is not None and self.steady.measured == "backlog"
+
+    @property
+    def _is_steady(self) -> bool:
+        """Whether the measured requests are those of a steady state."""
+        return self.steady is not None and self.steady.measured == "steady state"
+
+    def _statistics(self, times: Sequence[float]) -> Statistics | None:
+        return statistics(times, steady=self._is_steady) if len(times) else None
 
     @cached_property
     def ttft(self) -> Statistics | None:
-        """Time to the first token; None where the service does not fit."""
-        return statistics(first_token_times(self.requests)) if self.requests else None
+        """Time to the first token; None where the service does not fit, or the queue grows."""
+        return None if self.unstable else self._statistics(first_token_times(self.requests))
 
     @cached_property
     def tpot(self) -> Statistics | None:
         """Time per token after the first; None if requests have one token."""
-        times = times_per_token(self.requests)
-        return statistics(times) if times else None
+        return self._statistics(times_per_token(self.requests))
 
     @cached_property
     def latency(self) -> Statistics | None:
-        """Time to the last token; None where the service does not fit."""
-        return statistics([r.finish - r.arrival for r in self.requests]) if self.requests else None
+        """Time to the last token; None where the service does not fit, or the queue grows."""
+        times = [request.finish - request.arrival for request in self.requests]
+        return None if self.unstable else self._statistics(times)
 
     # --- rates ------------------------------------------------------------------------------------
 
     @cached_property
     def rates(self) -> dict[str, float]:
-        """Tokens and requests in a second, by key of the answer; none where it does not fit."""
+        """Tokens and requests in a second, by key of the answer; none where it does not fit.
+
+        In a steady state as many requests are completed as arrive.
+        """
         if self.replayed is None:
             return {}
-        seconds, cached = self.replayed.seconds, self.scenario.load.cached
-        output = self.replayed.emitted / seconds
-        prompts = 0.0 if cached else sum(request.input for request in self.requests) / seconds
+        seconds = self.replayed.seconds
+        requests, output = len(self.requests) / seconds, self.replayed.emitted / seconds
+        prompts = sum(request.input for request in self.requests) / seconds
+        if self.steady is not None and self.steady.measured != "all requests":
+            requests = min(self.steady.rate, self.steady.sustainable_requests_per_s)
+            prompts, output = (requests * tokens for tokens in self.mean_tokens)
+        if self.scenario.load.cached:
+            prompts = 0.0
         return {
             "output_tokens_per_s": output,
             "total_tokens_per_s": output + prompts,
             "output_tokens_per_s_per_device": output / self.devices,
             "input_tokens_per_s_per_device": prompts / self.devices,
             "total_tokens_per_s_per_device": (output + prompts) / self.devices,
-            "requests_per_s": len(self.requests) / seconds,
+            "requests_per_s": requests,
             **({} if self.tpot is None else {"tokens_per_s_per_user": 1 / self.tpot.mean}),
         }
 
     @cached_property
     def goodput(self) -> Goodput | None:
-        """Requests within the limits; None without limits."""
-        if self.replayed is None:
+        """Requests within the limits; None without limits, or where the queue grows."""
+        if self.replayed is None or self.unstable:
             return None
-        return goodput_of(self.requests, self.scenario.limits, self.replayed.seconds)
+        rate = self.rates["requests_per_s"]
+        return goodput_of(self.requests, self.scenario.limits, rate)
 
     # --- why --------------------------------------------------------------------------------------
 
@@ -172,8 +204,8 @@ class ServeResult:
 
     @cached_property
     def first_attribution(self) -> dict[str, float]:
-        """Seconds of the mean time to the first token by cause."""
-        if self.replayed is None:
+        """Seconds of the mean time to the first token by cause; none where the queue grows."""
+        if self.replayed is None or self.unstable:
             return {}
         steps = self.replayed.prefill_steps or self.replayed.steps
         return first_token_attribution(self.requests, steps, self.pools[0].costs.step, self.before)
@@ -270,12 +302,17 @@ class ServeResult:
             tpot_s=self.tpot,
             latency_s=self.latency,
             kv=None if replayed is None else kv_cache(replayed, self.model, token),
-            queue=None if replayed is None else queue(replayed, self.before),
+            queue=None
+            if replayed is None or self.unstable
+            else queue(replayed, self.before, steady=self._is_steady),
             ttft_attribution=self.first_attribution,
             unavailable={name: why for name, why in money.items() if isinstance(why, str)},
             counts=self._counts(),
             wall_s=self.wall,
         )
+
+    def _queue(self, replayed: ReplayedRequests) -> Queue:
+        return queue(replayed, self.before, steady=self._is_steady)
 
     def _counts(self) -> ServeCounts:
         replayed = self.replayed

@@ -6,20 +6,27 @@ load -> build replicas -> draw requests -> estimate memory -> replay -> measure
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.changes import Settings
-from clustersim.engine.requests.replay import RequestLoad, replay_requests
+from clustersim.engine.requests.replay import (
+    ReplayedRequests,
+    RequestLoad,
+    replay_requests,
+)
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.scenario.load import LoadedService, load_service, service_from_mapping
+from clustersim.scenario.requests import LoadFile
 from clustersim.simulation.garbage import garbage_collection_off
-from clustersim.simulation.service.answer import LoadPoint
+from clustersim.simulation.service.answer import LoadPoint, SteadyState
 from clustersim.simulation.service.deployment import build_deployment
-from clustersim.simulation.service.load import load_of
+from clustersim.simulation.service.load import load_of, prompts_of
 from clustersim.simulation.service.memory import service_memory
-from clustersim.simulation.service.pools import Pool, build_pools
+from clustersim.simulation.service.pools import build_pools
 from clustersim.simulation.service.result import ServeResult
+from clustersim.simulation.service.steady_state import Saturated, saturated, steady_replay
 
 CURVED: Final = ("concurrency", "rate", "batch")
 """Loads that have a size."""
@@ -59,10 +66,8 @@ def serve(
     """
     began = time.perf_counter()
     with garbage_collection_off():
-        loaded = _loaded_from(scenario, settings)
-        load = load_of(loaded, loaded.scenario.engine.first)
-        result = _served(loaded, load, build_pools(loaded, int(load.inputs.sum())))
-        result = replace(result, curve=_load_curve(loaded, loads))
+        service = _Service(_loaded_from(scenario, settings), loads)
+        result = replace(service.result(), curve=service.curve())
     return replace(result, wall=time.perf_counter() - began)
 
 
@@ -75,7 +80,7 @@ def check_service(loaded: LoadedService) -> None:
         the error that a simulation would end with; memory is a verdict and no error.
     """
     load = load_of(loaded, loaded.scenario.engine.first)
-    build_pools(loaded, int(load.inputs.sum()))
+    build_pools(loaded, prompts_of(loaded, load))
     _check_positions(loaded, int((load.inputs + load.outputs).max()))
 
 
@@ -90,38 +95,22 @@ def usual_loads(loaded: LoadedService) -> tuple[float, ...]:
     return (*(size / part for part in FEWER), size)
 
 
-def _load_curve(loaded: LoadedService, loads: Sequence[float]) -> tuple[LoadPoint, ...]:
-    """Return the service at some sizes of its load; those at which it does not fit are left out."""
-    if loads and loaded.scenario.load.kind not in CURVED:
-        raise ScenarioError(
-            f"{loaded.where('load', loaded.scenario.load.kind)}: has no curve over the load (those"
-            f" with {', '.join(CURVED)} have)"
-        )
-    key = f"load.{loaded.scenario.load.kind}"
-    whole = loaded.scenario.load.kind != "rate"
-    points = []
-    for load in loads:
-        result = serve(loaded, {key: int(load) if whole else load})
-        if result.replayed is not None:
-            points.append(_point(load, result))
-    return tuple(points)
-
-
 def _point(load: float, result: ServeResult) -> LoadPoint:
-    assert result.ttft is not None
-    assert result.latency is not None
     assert result.replayed is not None
+    times = {"ttft": result.ttft, "tpot": result.tpot, "latency": result.latency}
+    known = {name: each for name, each in times.items() if each is not None}
+    means = {f"{name}_s": known[name].mean if name in known else None for name in times}
     return LoadPoint(
         load=load,
-        ttft_s=result.ttft.mean,
-        tpot_s=None if result.tpot is None else result.tpot.mean,
-        latency_s=result.latency.mean,
-        latency_p99_s=result.latency.p99,
+        **means,
+        latency_p99_s=None if result.latency is None else result.latency.p99,
         output_tokens_per_s=result.rates["output_tokens_per_s"],
         output_tokens_per_s_per_device=result.rates["output_tokens_per_s_per_device"],
         tokens_per_s_per_user=result.rates.get("tokens_per_s_per_user"),
         goodput_share=None if result.goodput is None else result.goodput.share,
         kv_occupancy=max(result.replayed.peak_blocks) / result.model.blocks,
+        times=known,
+        stable=None if result.steady is None else result.steady.stable,
     )
 
 
@@ -135,24 +124,88 @@ def _loaded_from(
     return scenario.changed(settings) if settings else scenario
 
 
-def _served(loaded: LoadedService, load: RequestLoad, pools: tuple[Pool, ...]) -> ServeResult:
-    given = loaded.scenario
-    total = load.inputs + load.outputs
-    _check_positions(loaded, int(total.max()))
-    memory = service_memory(pools, int(total.max()), float(total.mean()))
-    deployment = build_deployment(pools, given)
-    replayed = replay_requests(load, deployment) if memory.fits else None
-    return ServeResult(
-        name=loaded.name,
-        scenario=given,
-        pools=pools,
-        memory=memory,
-        model=deployment.model,
-        replayed=replayed,
-        before=load.before,
-        wall=0.0,
-        departures=loaded.departures,
-    )
+class _Service:
+    """A service, at its own load and at others."""
+
+    def __init__(self, loaded: LoadedService, loads: Sequence[float]) -> None:
+        kind = loaded.scenario.load.kind
+        if loads and kind not in CURVED:
+            raise ScenarioError(
+                f"{loaded.where('load', kind)}: has no curve over the load (those with"
+                f" {', '.join(CURVED)} have)"
+            )
+        self._loaded, self._loads = loaded, loads
+        self._load = load_of(loaded, loaded.scenario.engine.first)
+        self._pools = build_pools(loaded, prompts_of(loaded, self._load))
+        self._deployment = build_deployment(self._pools, loaded.scenario)
+
+    def result(self) -> ServeResult:
+        """Return the service at its own load."""
+        return self._at(self._loaded, self._load)
+
+    def curve(self) -> tuple[LoadPoint, ...]:
+        """Return the service at other sizes of its load; none of those at which it does not fit."""
+        kind, points = self._loaded.scenario.load.kind, []
+        for size in self._loads:
+            loaded = self._loaded.changed({f"load.{kind}": size if kind == "rate" else int(size)})
+            result = self._at(loaded, load_of(loaded, loaded.scenario.engine.first))
+            if result.replayed is not None:
+                points.append(_point(size, result))
+        return tuple(points)
+
+    def _at(self, loaded: LoadedService, load: RequestLoad) -> ServeResult:
+        total = load.inputs + load.outputs
+        _check_positions(loaded, int(total.max()))
+        memory = service_memory(self._pools, int(total.max()), float(total.mean()))
+        replayed, steady = None, None
+        if memory.fits:
+            replayed, steady = self._replayed(loaded.scenario.load, load)
+        return ServeResult(
+            name=loaded.name,
+            scenario=loaded.scenario,
+            pools=self._pools,
+            memory=memory,
+            model=self._deployment.model,
+            replayed=replayed,
+            steady=steady,
+            mean_tokens=(float(load.inputs.mean()), float(load.outputs.mean())),
+            before=load.before,
+            wall=0.0,
+            departures=loaded.departures,
+        )
+
+    @cached_property
+    def _backlog(self) -> Saturated:
+        """The service with a backlog, which has the same requests whatever their rate."""
+        rate = self._loaded.scenario.load.rate
+        assert rate is not None, "requests arrive at a rate"
+        endless = load_of(self._loaded, self._load.before, endless=True)
+        return saturated(endless, self._deployment, (rate, *self._loads))
+
+    def _replayed(
+        self, given: LoadFile, load: RequestLoad
+    ) -> tuple[ReplayedRequests, SteadyState | None]:
+        """Return what happens to requests, and of those at a rate whether it is sustained."""
+        if given.rate is None:
+            return replay_requests(load, self._deployment), None
+        backlog = self._backlog
+        growth = max(0.0, given.rate - backlog.rate)
+        if given.requests is not None:
+            replayed, settled = replay_requests(load, self._deployment), True
+        elif growth:
+            replayed, settled = backlog.replayed, True
+        else:
+            replayed, settled = steady_replay(load, self._deployment)
+        measured = "all requests" if given.requests else "backlog" if growth else "steady state"
+        return replayed, SteadyState(
+            stable=not growth,
+            rate=given.rate,
+            sustainable_requests_per_s=backlog.rate,
+            half_width=backlog.half,
+            queue_growth_per_s=growth,
+            measured=measured,
+            settled=settled,
+        )
 
 
 def _check_positions(loaded: LoadedService, longest: int) -> None:

@@ -21,6 +21,7 @@ from clustersim.arrays import Floats
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.tables import knots
+from clustersim.simulation.measures import QUANTILES, QUEUE_GROWTH
 from clustersim.studies.search.service.load_amounts import Amount, LoadAmounts
 
 PRICES: Final = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
@@ -188,20 +189,12 @@ def bound_measures(
     pools : bound of a replica and their number, the pool that processes prompts first
     before : time of a request before it reaches a replica [s]
     """
-    least, most = (
-        max(load.begun, *(bound.seconds(count, amount) for bound, count in pools))
-        for amount in (load.least, load.most)
-    )
     prefill, decode = pools[0][0], pools[-1][0]
     first = before + prefill.first
     latency = first + (load.output - 1) * decode.token
-    rate = inf
-    if least:
-        low, high = load.least.decoded, load.most.decoded
-        rate = max((low + load.firsts) / least, (high + load.firsts) / most)
-    requests = load.completed / least if least else inf
+    rate, requests = _steady_rates(load) if load.steady else _rates(pools, load)
     total = rate + requests * load.prompt_share
-    return {
+    numbers = {
         "tokens_per_s_per_device": rate / devices,
         "tokens_per_s": rate,
         "total_tokens_per_s": total,
@@ -209,8 +202,35 @@ def bound_measures(
         "tokens_per_s_per_user": 1 / decode.token if decode.token else inf,
         "requests_per_s": requests,
         "goodput": requests,
-        "ttft": first,
-        "tpot": decode.token,
-        "latency": latency,
         "devices": float(devices),
     }
+    for name, least in (("ttft", first), ("tpot", decode.token), ("latency", latency)):
+        numbers |= dict.fromkeys((name, *(f"{name}_{each}" for each in QUANTILES)), least)
+    if load.steady and load.rate is not None:
+        most = _sustainable(pools, load)
+        numbers |= {"sustainable_rate": most, QUEUE_GROWTH: max(0.0, load.rate - most)}
+    return numbers
+
+
+def _rates(pools: Sequence[tuple[ReplicaBound, int]], load: LoadAmounts) -> tuple[float, float]:
+    """Return the most tokens and requests in a second, in the time that is measured."""
+    least, most = (
+        max(load.begun, *(bound.seconds(count, amount) for bound, count in pools))
+        for amount in (load.least, load.most)
+    )
+    if not least:
+        return inf, inf
+    low, high = load.least.decoded, load.most.decoded
+    return max((low + load.firsts) / least, (high + load.firsts) / most), load.completed / least
+
+
+def _steady_rates(load: LoadAmounts) -> tuple[float, float]:
+    """Return the tokens and requests in a second of a service that sustains their rate."""
+    assert load.rate is not None, "requests arrive at a rate"
+    return load.rate * (1 + load.most.decoded / load.completed), load.rate
+
+
+def _sustainable(pools: Sequence[tuple[ReplicaBound, int]], load: LoadAmounts) -> float:
+    """Return the most requests in a second that a backlog lets the replicas complete."""
+    least = max(bound.seconds(count, load.most) for bound, count in pools)
+    return load.completed / least if least else inf

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from clustersim.engine.requests.replay import RequestLoad
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import LoadedService
 from clustersim.simulation.service.deployment import replica_model
-from clustersim.simulation.service.load import load_of
+from clustersim.simulation.service.load import load_of, prompts_of
 from clustersim.simulation.service.memory import memory_problem
 from clustersim.simulation.service.pools import build_pools
 from clustersim.studies.search.service.bound import ReplicaBound, bound_measures
@@ -96,8 +97,8 @@ class _Replicas:
         self._base = base
         self.before = base.scenario.engine.first
         load = load_of(base, self.before)
-        self._prompts = int(load.inputs.sum())
-        self.load: LoadAmounts = amounts_of(load)
+        self._prompts = prompts_of(base, load)
+        self.load: LoadAmounts = _amounts(base, load)
         self._built: dict[str, ReplicaModel | str | None] = {}
         self._bounds: dict[tuple[str, bool, bool], ReplicaBound] = {}
 
@@ -147,6 +148,11 @@ class _Replicas:
         if memory_problem(built, self.load.longest):
             return None
         return replica_model(built, loaded.scenario)
+
+
+def _amounts(base: LoadedService, load: RequestLoad) -> LoadAmounts:
+    given = base.scenario.load
+    return amounts_of(load, given.rate, steady=given.rate is not None and given.requests is None)
 
 
 def _degrees(pool: Pool) -> dict[str, int]:

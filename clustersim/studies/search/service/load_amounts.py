@@ -33,6 +33,8 @@ class LoadAmounts:
     longest : tokens of the longest request
     begun : least time that is measured [s]
     prompt_share : most tokens of prompts for each completed request
+    rate : at which requests arrive [1/s]; None without one
+    steady : whether the steady state is measured, in which as many requests are completed as arrive
     """
 
     users: int
@@ -46,10 +48,12 @@ class LoadAmounts:
     longest: int
     begun: float
     prompt_share: float
+    rate: float | None = None
+    steady: bool = False
 
 
-def amounts_of(load: RequestLoad) -> LoadAmounts:
-    """Return what the requests of a load amount to."""
+def amounts_of(load: RequestLoad, rate: float | None, *, steady: bool) -> LoadAmounts:
+    """Return what the requests of a load amount to; `rate` and `steady` as of `LoadAmounts`."""
     inputs, outputs = np.sort(load.inputs), np.sort(load.outputs - 1)
     count, warm_up = len(inputs), load.warm_up
     begun = 0.0
@@ -74,10 +78,12 @@ def amounts_of(load: RequestLoad) -> LoadAmounts:
         most=Amount(high, prompts * float(inputs[:most].sum())),
         firsts=float(firsts),
         completed=float(measured),
-        straddled=float(users) if load.closed or warm_up else 0.0,
+        straddled=float(users) if load.closed or (warm_up and not steady) else 0.0,
         shortest=int(inputs[0]),
         output=float(outputs[0]) + 1,
         longest=int((load.inputs + load.outputs).max()),
         begun=begun,
-        prompt_share=prompts * float(inputs[-measured:].mean()),
+        prompt_share=prompts * float((load.inputs if steady else inputs[-measured:]).mean()),
+        rate=rate,
+        steady=steady,
     )

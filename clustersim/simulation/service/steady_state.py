@@ -1,0 +1,244 @@
+r"""The steady state of a service at an open rate: what it sustains, and when a replay is enough.
+
+    sustainable rate = requests that a backlog lets it complete in a second
+    queue growth = max(0, rate - sustainable rate)
+
+A service whose queue is never empty completes requests at the highest rate that it sustains, and
+below this rate its queue is stable: the saturation rule, Baccelli and Foss 1995, Journal of Applied
+Probability 32(2).  A replay of all requests at the start tells it.  A stable service is then
+replayed at its rate, until the intervals of its mean times are narrow; requests of the warm-up, and
+those whose successors the replay did not reach, are not measured.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from clustersim.arrays import Floats
+from clustersim.engine.requests.replay import (
+    Deployment,
+    ReplayedRequests,
+    RequestLoad,
+    replay_requests,
+)
+from clustersim.engine.requests.request import Request
+from clustersim.metrics.stationary import BATCHES, half_width, interval, warm_up
+from clustersim.simulation.service.request_statistics import first_token_times, times_per_token
+
+FIRST: Final = 500
+"""Complete requests at which a replay is reviewed first; each review doubles them."""
+
+MOST: Final = 40_000
+MOST_BACKLOG: Final = 16_000
+"""Complete requests of a replay beyond which it ends; of a backlog unless its rounds need more."""
+
+ROUNDS: Final = 12
+ROUNDS_OF_FAR: Final = 7
+"""Rounds of a backlog, each with the requests that are in the service at once, two of which are not
+measured; fewer if no rate is near the sustainable one."""
+
+GOLDEN: Final = 0.6180339887498949
+"""Step of shares that cover an interval evenly."""
+
+FAR: Final = 1.3
+"""Ratio of two rates that are not near."""
+
+FEWEST: Final = 5
+"""Batches of an interval."""
+
+RESOLUTION: Final = 0.05
+"""Half-width of the interval of a sustainable rate, over the rate."""
+
+CERTAIN: Final = 1.5
+"""Half-widths by which a rate differs from the sustainable one: 99.7 % of a normal distribution."""
+
+CLEAR: Final = 5.0
+"""Half-widths by which they differ where a wider interval will do."""
+
+NARROW: Final = 0.05
+"""Half-width of the intervals of mean times, over the mean, at which a replay ends."""
+
+
+@dataclass(frozen=True, eq=False)
+class Saturated:
+    """A service with a backlog.
+
+    Attributes
+    ----------
+    rate : requests that it completes in a second, the sustainable rate
+    half : half-width of its 95 % interval [1/s]; None where too few are complete
+    replayed : what happened, of one replica where replicas are alike
+    """
+
+    rate: float
+    half: float | None
+    replayed: ReplayedRequests
+
+
+def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float]) -> Saturated:
+    """Replay a backlog of requests until its rate is known, and whether it exceeds other rates.
+
+    Parameters
+    ----------
+    load : lengths of the requests, in the order in which they are served
+    rates : of arrivals, which are compared with the sustainable one [1/s]
+    """
+    alike = deployment.replicas if deployment.prefill is None else 1
+    served = replace(deployment, replicas=deployment.replicas // alike)
+    first = _together(load, served)
+    review = _Backlog([rate / alike for rate in rates], first, len(load.inputs))
+    outputs = load.outputs.copy()
+    outputs[:first] = np.ceil(outputs[:first] * (GOLDEN * np.arange(1, first + 1) % 1))
+    arrivals = np.zeros(len(load.inputs))
+    backlog = replace(load, outputs=outputs, arrivals=arrivals, warm_up=0, review=review)
+    replayed = replay_requests(backlog, served)
+    count, begin = review.skipped, replayed.requests[review.skipped - 1].finish
+    measured = replayed.requests[count:]
+    window = _window(replayed, measured, begin, replayed.requests[-1].finish)
+    emitted = alike * sum(request.output for request in measured)
+    half = None if review.half is None else alike * review.half
+    return Saturated(alike * review.rate, half, replace(window, emitted=float(emitted)))
+
+
+def _together(load: RequestLoad, deployment: Deployment) -> int:
+    """Return about how many requests are in a service with a backlog.
+
+    The outputs of these are shortened to shares of all sizes, as if they had begun one after
+    another: otherwise equal requests begin and end together, for many rounds.
+    """
+    model, replicas = deployment.model, deployment.replicas
+    if not model.scheduling.continuous:
+        return 0
+    tokens = float(load.inputs.mean() + load.outputs.mean() / 2)
+    room = int(model.blocks * model.block_tokens / tokens)
+    return min(replicas * min(room, model.scheduling.sequences), len(load.inputs) // 2)
+
+
+class _Backlog:
+    """Reviews a backlog: the rate of whole rounds after the first two.
+
+    Attributes
+    ----------
+    rate, half : completed requests in a second, and half-width of their interval
+    skipped : requests before those that are measured
+    """
+
+    def __init__(self, rates: Sequence[float], first: int, most: int) -> None:
+        self.rate, self.skipped = 0.0, 0
+        self.half: float | None = None
+        self._rates, self._first, self._most = rates, first, most
+
+    def __call__(self, completed: Sequence[Request]) -> int:
+        if not completed:
+            return min(FIRST + 2 * self._first, self._most)
+        ends = np.array([request.finish for request in completed])
+        half = len(ends) // 2
+        spent = np.array([r.finish - r.admitted for r in completed[half:]])
+        rate = (len(ends) - half) / max(ends[-1] - ends[half - 1], 1e-300)
+        together = max(1, round(float(spent.mean()) * rate))  # Little's law
+        self._measure(ends, min(max(self._first, 2 * together), half), together)
+        far = all(max(each / self.rate, self.rate / each) > FAR for each in self._rates)
+        enough = (ROUNDS_OF_FAR if far else ROUNDS) * together
+        known = self.half is not None and len(ends) >= enough and self._decided()
+        more = 2 * len(ends)
+        return 0 if known or more > min(max(MOST_BACKLOG, enough), self._most) else more
+
+    def _measure(self, ends: Floats, skipped: int, together: int) -> None:
+        """Set the rate after some requests, and its interval by batches of whole rounds."""
+        self.skipped = max(1, skipped)
+        measured = len(ends) - self.skipped
+        self.rate = measured / max(ends[-1] - ends[self.skipped - 1], 1e-300)
+        rounds = max(1, measured // (BATCHES * together))
+        batches = min(BATCHES, measured // (rounds * together))
+        if batches >= FEWEST:
+            size = max(rounds * together, measured // BATCHES)
+            lengths = np.diff(ends[len(ends) - 1 - size * np.arange(batches, -1, -1)])
+            self.half = self.rate * half_width(lengths) / max(float(lengths.mean()), 1e-300)
+
+    def _decided(self) -> bool:
+        assert self.half is not None
+        margin = min(abs(rate - self.rate) for rate in self._rates)
+        narrow = self.half <= RESOLUTION * self.rate or margin > CLEAR * self.half
+        return narrow and margin > CERTAIN * self.half
+
+
+def steady_replay(load: RequestLoad, deployment: Deployment) -> tuple[ReplayedRequests, bool]:
+    """Replay a stable service at its rate until its mean times are known.
+
+    Returns
+    -------
+    what happened in the steady state, and whether the intervals of the means are narrow
+    """
+    review = _Arrivals(load.warm_up, len(load.inputs))
+    replayed = replay_requests(replace(load, review=review), deployment)
+    measured = tuple(sorted(replayed.requests, key=_number)[review.first : review.last])
+    window = _window(replayed, measured, measured[0].arrival, measured[-1].arrival)
+    emitted = float(sum(request.output for request in measured))
+    return replace(window, emitted=emitted), review.narrow
+
+
+def _number(request: Request) -> int:
+    return request.number
+
+
+class _Arrivals:
+    """Reviews arrivals: the requests whose successors are in the service as well.
+
+    Attributes
+    ----------
+    first, last : number of the first request that is measured, and of the one after the last
+    narrow : whether the intervals of the mean times are narrow
+    """
+
+    def __init__(self, skipped: int, most: int) -> None:
+        self.first, self.last, self.narrow = 0, 0, False
+        self._skipped, self._most = skipped, most
+
+    def __call__(self, completed: Sequence[Request]) -> int:
+        if not completed:
+            return min(2 * FIRST + self._skipped, self._most)
+        requests = _without_gaps(completed)
+        self.last = len(requests)
+        latency = np.array([request.finish - request.arrival for request in requests])
+        self.first = min(max(self._skipped, warm_up(latency)), len(requests) - 1)
+        measured = requests[self.first :]
+        times = latency[self.first :], first_token_times(measured), times_per_token(measured)
+        self.narrow = len(measured) >= FIRST and all(_is_narrow(series) for series in times)
+        more = 2 * len(completed)
+        return 0 if self.narrow or more > min(MOST, self._most) else more
+
+
+def _is_narrow(times: Sequence[float] | Floats) -> bool:
+    """Return whether the interval of the mean of some times is narrow; of none it is."""
+    series = np.asarray(times)
+    known = interval(series, mean)
+    return not len(series) or (known is not None and known.share <= NARROW)
+
+
+def mean(series: Floats) -> float:
+    """Return the mean of a series."""
+    return float(series.mean())
+
+
+def _without_gaps(completed: Sequence[Request]) -> list[Request]:
+    """Return the requests from the first to the one before the first that is not complete."""
+    ordered = sorted(completed, key=_number)
+    numbers = np.array([request.number for request in ordered])
+    gaps = np.flatnonzero(numbers != np.arange(len(numbers)))
+    return ordered[: gaps[0]] if len(gaps) else ordered
+
+
+def _window(
+    replayed: ReplayedRequests, measured: tuple[Request, ...], begin: float, end: float
+) -> ReplayedRequests:
+    """Return what happened in a time."""
+    return replace(
+        replayed,
+        measured=measured,
+        begin=begin,
+        end=end,
+        steps=tuple(each.within(begin, end) for each in replayed.steps),
+        prefill_steps=tuple(each.within(begin, end) for each in replayed.prefill_steps),
+    )

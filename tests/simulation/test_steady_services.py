@@ -1,0 +1,195 @@
+"""Services at a rate: queues against theory, what is unstable, and what rates and times are of."""
+
+import json
+
+import numpy as np
+import pytest
+
+import clustersim
+from clustersim.cli import main
+from clustersim.engine.requests.replay import Deployment, RequestLoad, replay_requests
+from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
+from clustersim.metrics.stationary import interval, warm_up
+from clustersim.runs.limits import excess_of, missed_limits
+from clustersim.simulation.measures import measures_of
+from clustersim.simulation.service.steady_state import saturated, steady_replay
+
+SERVICE = measures_of(["service"])
+UNIT = 1_000
+"""Tokens of a prompt that takes one second."""
+
+SMALL = {
+    "title": "Llama 8B on two H100",
+    "cluster": {"name": "dgx-h100", "nodes": 1},
+    "model": "llama3-8b",
+    "precision": "fp8",
+    "engine": "vllm",
+    "plan": {"tensor": 1, "replicas": 2},
+    "load": {"rate": 20, "input": 512, "output": 32},
+}
+
+
+def one_server() -> Deployment:
+    """Return a server of one request after another, whose service takes as long as its prompt."""
+    seconds = lambda batch: sum(prompt.tokens for prompt in batch.prompts) / UNIT  # noqa: E731
+    rules = Scheduling(sequences=1)
+    return Deployment(ReplicaModel(seconds, seconds, 1_000_000, 16, 1, rules, 1.0))
+
+
+def arriving(rate: float, kind: str, seed: int, count: int = 45_000) -> RequestLoad:
+    """Return requests whose services take a second, always or in the mean."""
+    arrivals, prompts = (np.random.default_rng([seed, cause]) for cause in (0, 1))
+    inputs = np.full(count, UNIT)
+    if kind == "exponential":
+        inputs = np.maximum(1, prompts.exponential(UNIT, count).round()).astype(np.int64)
+    gaps = arrivals.exponential(1 / rate, count)
+    return RequestLoad(inputs, np.ones(count, np.int64), np.cumsum(gaps))
+
+
+@pytest.mark.parametrize("kind", ["constant", "exponential"])
+@pytest.mark.parametrize("load", [0.5, 0.8, pytest.param(0.95, marks=pytest.mark.large)])
+def test_the_mean_wait_is_that_of_queueing_theory_within_its_interval(kind, load):
+    """Pollaczek and Khinchine: rho s / (1 - rho) of M/M/1, half of it of M/D/1."""
+    theory = load / (1 - load) * (0.5 if kind == "constant" else 1.0)
+
+    replayed, _ = steady_replay(arriving(load, kind, seed=3), one_server())
+    waits = np.array([request.admitted - request.arrival for request in replayed.measured])
+
+    known = interval(waits, np.mean)
+    assert known.low <= theory <= known.high
+    assert known.share < (0.2 if load < 0.9 else 0.6)
+
+
+@pytest.mark.large
+@pytest.mark.parametrize(("load", "most"), [(1.05, 100), (0.9, 1)])
+def test_of_a_hundred_seeds_one_at_most_misjudges_whether_the_queue_grows(load, most):
+    """At 105 % of what exponential services sustain at least 99 are unstable, at 90 % at most 1."""
+    judged = [
+        saturated(arriving(load, "exponential", seed), one_server(), (load,)).rate < load
+        for seed in range(100)
+    ]
+
+    assert (sum(judged) >= 99) if load > 1 else (sum(judged) <= 1)
+
+
+@pytest.mark.parametrize("kind", ["constant", "exponential"])
+def test_a_backlog_completes_what_the_server_can(kind):
+    """The sustainable rate is one over the mean service, within its interval."""
+    backlog = saturated(arriving(1.0, kind, seed=1), one_server(), (0.5,))
+
+    assert abs(backlog.rate - 1) <= 1.2 * backlog.half + 1e-9
+
+
+def test_replicas_that_are_alike_sustain_as_many_times_what_one_does():
+    """One replica is replayed for all of them: the rate is as with all of them in a replay."""
+    rates = [
+        clustersim.serve(SMALL, {"plan.replicas": count}).steady.sustainable_requests_per_s
+        for count in (1, 2)
+    ]
+
+    assert rates[1] == pytest.approx(2 * rates[0])
+
+
+def test_the_warm_up_of_a_ramp_is_the_ramp():
+    ramp = np.concatenate([np.linspace(0, 1, 200), np.ones(800)])
+    noise = np.random.default_rng(1).normal(0, 0.01, 1_000)
+
+    assert 150 <= warm_up(ramp + noise) <= 220
+    assert warm_up(1 + noise) <= 100
+    assert warm_up(np.array([1.0])) == 0
+
+
+def test_a_rate_that_is_not_sustained_is_unstable_and_misses_every_limit(capsys):
+    """The first line says by how much the queue grows; no time to the first token is printed."""
+    settings = {"load.rate": 1_000}
+
+    result = clustersim.serve(SMALL, settings)
+    answer = result.answer
+    numbers = answer.measures()
+
+    assert not answer.steady.stable
+    sustained = answer.steady.sustainable_requests_per_s
+    assert answer.steady.queue_growth_per_s == pytest.approx(1_000 - sustained)
+    assert answer.requests_per_s == pytest.approx(sustained)
+    assert answer.ttft_s is answer.latency_s is None
+    assert {"ttft", "latency", "goodput"}.isdisjoint(numbers)
+    assert "unstable" in answer.why_missing("ttft")
+    assert "unstable" in missed_limits(numbers, {"devices": 10.0}, SERVICE)
+    assert excess_of(numbers, {}, SERVICE) == pytest.approx(1_000 / sustained)
+    assert "unstable" in repr(result)
+
+
+def test_rates_of_a_steady_state_are_those_of_its_arrivals():
+    """Tokens in a second are the rate times the tokens of a request, without ramp and drain."""
+    answer = clustersim.serve(SMALL).answer
+
+    assert answer.steady.stable
+    assert answer.steady.measured == "steady state"
+    assert answer.requests_per_s == 20
+    assert answer.output_tokens_per_s == pytest.approx(20 * 32)
+    assert answer.total_tokens_per_s == pytest.approx(20 * (512 + 32))
+
+
+def test_tokens_of_the_measured_time_are_those_of_the_rate():
+    """What steps generate between the first and the last measured arrival agrees within 3 %."""
+    result = clustersim.serve(SMALL, {"load.rate": 60})
+    steps = result.replayed.steps
+    tokens = sum(each.sequences.sum() for each in steps) + len(result.requests)
+
+    assert tokens / result.replayed.seconds == pytest.approx(60 * 32, rel=0.03)
+
+
+def test_a_stated_number_of_requests_is_measured_whole():
+    """As a benchmark does: the time from the first arrival to the last token counts."""
+    answer = clustersim.serve(SMALL, {"load.requests": 50}).answer
+
+    assert answer.steady.measured == "all requests"
+    assert answer.counts.requests == 50
+    assert answer.requests_per_s != 20
+    assert not answer.ttft_s.intervals
+
+
+def test_times_of_a_steady_state_have_intervals_around_them():
+    times = clustersim.serve(SMALL).answer.ttft_s
+
+    assert {*times.intervals} == {"mean", "p50", "p90", "p95", "p99"}
+    for name, (low, high) in times.intervals.items():
+        assert low <= getattr(times, name) <= high
+
+
+def test_percentiles_of_times_are_measures():
+    """`--limit ttft_p99=2s`: each percentile of each time is a measure."""
+    answer = clustersim.serve(SMALL).answer
+    numbers = answer.measures()
+
+    assert numbers["ttft_p99"] == answer.ttft_s.p99 >= numbers["ttft_p50"]
+    assert {f"{time}_p95" for time in ("ttft", "tpot", "latency")} <= {*numbers}
+
+
+def test_a_curve_shows_where_the_queue_grows():
+    """One backlog serves all its loads; beyond the sustainable rate it has no time to a token."""
+    curve = clustersim.serve(SMALL, loads=[10, 20, 1_000]).curve
+
+    assert [point.stable for point in curve] == [True, True, False]
+    assert [point.ttft_s is None for point in curve] == [False, False, True]
+    assert curve[0].times["ttft"].p99 <= curve[1].times["ttft"].intervals["p99"][1]
+
+
+def test_a_growing_queue_in_json_is_valid_and_complete(capsys, tmp_path):
+    path = tmp_path / "service.json"
+    path.write_text(json.dumps(SMALL))
+
+    with pytest.raises(SystemExit, match="0"):
+        main(["serve", str(path), "--set", "load.rate=1e6", "--json"])
+
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["steady"]["stable"] is False
+    assert printed["ttft_s"] is None
+
+
+def test_a_stable_replay_ends_before_all_its_requests():
+    """The replay is reviewed, and ends with requests in flight."""
+    load = arriving(0.3, "constant", seed=0)
+
+    assert len(steady_replay(load, one_server())[0].requests) < len(load.inputs)
+    assert len(replay_requests(arriving(0.3, "constant", 0, 300), one_server()).requests) == 300
