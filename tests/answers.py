@@ -144,9 +144,9 @@ def service(token, *, first=None, devices=8, fits=True, name="made-up"):
         return ServeAnswer(**(empty | rest))
     rate = 32 / tpot
     numbers = {
-        "ttft_s": Statistics(ttft, ttft, ttft, ttft),
-        "tpot_s": Statistics(tpot, tpot, tpot, tpot) if tpot else None,
-        "latency_s": Statistics(*[ttft + 100 * tpot] * 4),
+        "ttft_s": Statistics(*[ttft] * 5),
+        "tpot_s": Statistics(*[tpot] * 5) if tpot else None,
+        "latency_s": Statistics(*[ttft + 100 * tpot] * 5),
         "output_tokens_per_s": rate,
         "total_tokens_per_s": 2 * rate,
         "output_tokens_per_s_per_device": rate / devices,

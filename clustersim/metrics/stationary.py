@@ -30,7 +30,7 @@ SIMILAR: Final = 1.2
 large values of a series that is stationary from its start."""
 
 MOST_SPREAD: Final = 5.0
-"""Bound of the logarithm of an interval, which then says that nothing is known."""
+"""Bound of the logarithm of an interval, beyond which nothing is known."""
 
 MOST_CORRELATED: Final = 0.9
 """Bound of the autocorrelation of batches, beyond which it cannot be told from growth."""

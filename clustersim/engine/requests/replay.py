@@ -5,7 +5,7 @@
 
 An open load arrives at given times; a closed one has a fixed number of users, each of which sends
 its next request when the last one is complete.  A replay of an open load can end before its last
-request: a review of the requests that are complete says when.
+request, when a review of the complete requests ends it.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -22,7 +22,8 @@ from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
 
 Review = Callable[[Sequence[Request]], int]
-"""Returns at how many complete requests, in the order of their ends, it is asked next; 0 to end."""
+"""Returns after how many complete requests, in the order of their ends, the next review is; 0 ends
+the replay."""
 
 
 @dataclass(frozen=True, eq=False)

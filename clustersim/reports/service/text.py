@@ -139,7 +139,7 @@ def _times(result: "ServeResult") -> list[Row]:
 def _measured(steady: "SteadyState") -> list[Row]:
     """Return what times and rates are of, where that is not a steady state that is known well."""
     texts = {
-        "backlog": "a backlog: at this rate no time to the first token is the last one",
+        "backlog": "a backlog, at the sustainable rate; the time to the first token has no bound",
         "all requests": "all requests of load.requests, with ramp and drain (leave it out for the"
         " steady state)",
     }
