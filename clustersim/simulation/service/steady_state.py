@@ -5,9 +5,9 @@ r"""The steady state of a service at an open rate: what it sustains, and when a 
 
 A service whose queue is never empty completes requests at the highest rate that it sustains, and
 below this rate its queue is stable: the saturation rule, Baccelli and Foss 1995, Journal of Applied
-Probability 32(2).  It is that of a replay in which all requests are there at the start.  A stable service is then
-replayed at its rate, until the intervals of its mean times are narrow; requests of the warm-up, and
-those whose successors the replay did not reach, are not measured.
+Probability 32(2).  It is that of a replay in which all requests are there at the start.  A stable
+service is then replayed at its rate, until the intervals of its mean times are narrow; requests of
+the warm-up, and those whose successors the replay did not reach, are not measured.
 """
 
 from collections.abc import Sequence
