@@ -17,6 +17,7 @@ from clustersim.simulation.service.answer import (
     ServiceCost,
     ServiceEnergy,
     Statistics,
+    SteadyState,
 )
 from clustersim.simulation.step.answer import (
     DeviceTflops,
@@ -153,6 +154,7 @@ def service(token, *, first=None, devices=8, fits=True, name="made-up"):
         "total_tokens_per_s_per_device": 2 * rate / devices,
         "tokens_per_s_per_user": 1 / tpot,
         "requests_per_s": rate / 100,
+        "steady": SteadyState(True, rate / 100, rate / 50, None, 0.0, "steady state", True),
         "goodput": Goodput(0.5, rate / 200, 2.0, None, 0.5, None, ttft, tpot),
         "attribution": token,
         "ttft_attribution": first,

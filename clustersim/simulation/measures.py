@@ -206,7 +206,7 @@ def _of_a_service() -> Iterable[Measure]:
         ("output_tokens_per_usd", "tokens per dollar", "tokens/USD", "tokens/USD", _MORE,
          _with("tokens/USD")),
         ("sustainable_rate", "sustainable rate", "sustains", "1/s", _MORE, _with("requests/s")),
-        (QUEUE_GROWTH, "growth of the queue", "queue grows", "1/s", _LESS, _with("requests/s")),
+        (QUEUE_GROWTH, "growth of the queue", "queue grows", "1/s", None, _with("requests/s")),
         *((name + suffix, label + of, heading + of, "s", _LESS, format_seconds)
           for name, label, heading in (("ttft", "time to first token", "first token"),
                                        ("tpot", "time per token", "each token"),

@@ -18,17 +18,12 @@ from clustersim.runs.limits import Limits, excess_of, missed_limits, read_limits
 from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.load import LoadedService, load_service
 from clustersim.scenario.ranges import values_of
-from clustersim.simulation.measures import QUEUE_GROWTH, Measure, check_measure, measures_of
+from clustersim.simulation.measures import Measure, check_measure, measures_of
 from clustersim.studies.search.loop import OnProgress, cost_of
 from clustersim.studies.search.service.candidates import Candidate, Candidates, bounded_layouts
 from clustersim.studies.search.service.layouts import FREE
 
-UNBOUNDED = (
-    "output_tokens_per_joule",
-    "output_tokens_per_usd",
-    "sustainable_rate",
-    QUEUE_GROWTH,
-)
+UNBOUNDED = ("output_tokens_per_joule", "output_tokens_per_usd", "sustainable_rate")
 """Measures without a bound, which cannot be searched."""
 
 SERVICE = measures_of(("service",))
