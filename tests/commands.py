@@ -14,11 +14,16 @@ def ending(capsys, *arguments):
     return end.value.code or 0, *capsys.readouterr()
 
 
+def output(capsys, *arguments):
+    """Return the standard output of a command that succeeds without a message."""
+    code, out, error = ending(capsys, *arguments)
+    assert (code, error) == (0, "")
+    return out
+
+
 def printed(capsys, *arguments):
     """Return the object that a command prints with ``--json``, on one process."""
-    code, out, error = ending(capsys, *arguments, "--jobs", "1", "--json")
-    assert (code, error) == (0, "")
-    return json.loads(out)
+    return json.loads(output(capsys, *arguments, "--jobs", "1", "--json"))
 
 
 def rejected(capsys, *arguments):

@@ -8,10 +8,10 @@ from importlib import import_module
 import pytest
 
 from clustersim import __main__
-from clustersim.cli import main
 from clustersim.runs.execution import run_study
 from clustersim.runs.store import Study
 from clustersim.runs.variants import FAILED, INVALID, RAN, Variant
+from commands import ending
 from small import small
 
 
@@ -25,17 +25,11 @@ def fault(monkeypatch):
     monkeypatch.setattr(import_module("clustersim.simulation.step.simulate"), "build_job", broken)
 
 
-def ended(capsys, *command):
-    with pytest.raises(SystemExit) as end:
-        main(command)
-    return end.value.code, capsys.readouterr().err
-
-
 def test_a_fault_is_reported_with_versions_and_the_command(fault, tmp_path, capsys):
     """An unexpected exception ends in exit code 1 and two lines: what to report, and how to
     repeat it.
     """
-    code, text = ended(capsys, "run", str(small(tmp_path)), "--set", "plan.zero=0")
+    code, _, text = ending(capsys, "run", str(small(tmp_path)), "--set", "plan.zero=0")
     first, second = text.splitlines()
 
     assert code == 1
@@ -52,7 +46,7 @@ def test_verbose_shows_the_traceback_of_a_fault(option, place, fault, tmp_path, 
     """The option `-v` is accepted before the verb and behind it."""
     command = ["run", str(small(tmp_path))]
     command.insert(place, option)
-    code, text = ended(capsys, *command)
+    code, _, text = ending(capsys, *command)
 
     assert code == 1
     assert text.startswith("Traceback (most recent call last):")
@@ -63,7 +57,7 @@ def test_a_variable_of_the_environment_shows_the_traceback(fault, tmp_path, caps
     """CLUSTERSIM_TRACEBACK does what `-v` does, also for scripts."""
     monkeypatch.setenv("CLUSTERSIM_TRACEBACK", "1")
 
-    assert ended(capsys, "run", str(small(tmp_path)))[1].startswith("Traceback")
+    assert ending(capsys, "run", small(tmp_path))[2].startswith("Traceback")
 
 
 def test_verbose_is_an_option_of_the_help(capsys):
@@ -113,6 +107,5 @@ def test_not_enough_memory_is_one_line(fault, tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(import_module("clustersim.simulation.step.simulate"), "build_job", broken)
 
-    assert ended(capsys, "run", str(small(tmp_path))) == (
-        1, "not enough memory on this computer for this command\n",
-    )  # fmt: skip
+    message = "not enough memory on this computer for this command\n"
+    assert ending(capsys, "run", small(tmp_path)) == (1, "", message)

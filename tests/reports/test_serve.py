@@ -4,25 +4,19 @@ import json
 
 import pytest
 
-from clustersim.cli import main
 from clustersim.simulation.service.serve import serve
+from commands import output
 
 NAME = "llama3-70b-h100-serving"
 SMALL = ["--set", "load.concurrency=4", "--set", "load.requests=8"]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def command(capsys, *words):
-    """Return what a command that succeeds prints."""
-    with pytest.raises(SystemExit) as caught:
-        main(["serve", NAME, *words])
-    assert caught.value.code == 0
-    return capsys.readouterr().out
+    """Return what `serve` of the scenario prints."""
+    return output(capsys, "serve", NAME, *words)
 
 
 def test_the_keys_of_serve_json(capsys):
@@ -37,10 +31,10 @@ def test_the_keys_of_serve_json(capsys):
     assert found["output_tokens_per_s_per_device"] == found["output_tokens_per_s"] / 8
 
 
-def test_a_service_prints_its_rates_and_causes(capsys, folder):
+def test_a_service_prints_its_rates_and_causes(capsys, here):
     """The lines name machine, load, times, throughput, memory; the folder has page and tables."""
     text = command(capsys, *SMALL, "--figures", "png")
-    place = folder / "runs" / NAME
+    place = here / "runs" / NAME
 
     for label in ("machine", "load", "first token", "each token", "throughput", "KV cache"):
         assert f"\n{label}" in text
@@ -64,14 +58,14 @@ def test_requests_beyond_the_sequences_of_a_model_have_a_warning(capsys):
     assert "\ncontext       the longest request has 8,193 tokens, sequences of llama3-70b" in beyond
 
 
-def test_a_service_that_does_not_fit_has_a_page(capsys, folder):
+def test_a_service_that_does_not_fit_has_a_page(capsys, here):
     """The verdict is the first line; there are no times."""
     text = command(capsys, "--set", "plan.tensor=1", "--set", "precision=bf16")
     lines = text.splitlines()
 
     assert lines[1].startswith("memory        does not fit")
     assert not any(line.startswith("throughput") for line in lines)
-    assert (folder / "runs" / NAME / "report.html").exists()
+    assert (here / "runs" / NAME / "report.html").exists()
 
 
 @pytest.mark.large

@@ -14,7 +14,6 @@ from matplotlib.image import imread
 from clustersim.catalog import finding
 from clustersim.catalog.fabrics import LinkList
 from clustersim.catalog.facts import facts
-from clustersim.cli import main
 from clustersim.cost.prices import price_of
 from clustersim.program.schedules import SCHEDULES
 from clustersim.render import layouts
@@ -26,7 +25,7 @@ from clustersim.reports.listing.kinds import PLURALS
 from clustersim.reports.show.answer import fact_rows, page
 from clustersim.scenario.entries import KINDS, entry
 from clustersim.topology.measures import measure, node_injection
-from commands import ending
+from commands import ending, output
 
 CLUSTERS, NODES = finding.entry_names("cluster"), finding.entry_names("node")
 FILES = [(kind, name) for kind in KINDS for name in finding.entry_names(kind)]
@@ -55,18 +54,12 @@ def test_an_accelerator_shows_its_prices(capsys):
 
 def test_an_accelerator_shows_the_fits_of_its_kernels(capsys):
     """Each kind and format has its rows, errors of held-out shapes and source, also in JSON."""
-    shown = []
-    for options in (["--json"], []):
-        with pytest.raises(SystemExit) as end:
-            main(["show", "h100-sxm", *options])
-        assert not end.value.code
-        shown.append(capsys.readouterr().out)
-    rows = {(r["kernel"], r["format"]): r for r in json.loads(shown[0])["kernels"]}
+    rows = {(r["kernel"], r["format"]): r for r in shown(capsys, "h100-sxm")["kernels"]}
 
     assert rows["gemm", "bf16"]["rows"] == 66
     assert 0 < rows["gemm", "bf16"]["median"] < rows["gemm", "bf16"]["p90"] < 0.2
     assert "aiconfigurator" in rows["gemm", "bf16"]["source"]
-    assert "attention-decode" in shown[1]
+    assert "attention-decode" in output(capsys, "show", "h100-sxm")
     assert not page(opened("accelerator", "v100-sxm2-32gb")).kernels
 
 
@@ -100,13 +93,6 @@ def fabric_pictures():
     """Return the picture of the network of every shipped cluster, and of listed cables."""
     machines = {name: measured(name) for name in CLUSTERS} | {"listed cables": listed_cables()}
     return {name: layouts.fabric(*machine) for name, machine in machines.items()}
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """Work in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 # --- list -----------------------------------------------------------------------------------------
@@ -187,9 +173,7 @@ def test_list_of_a_kind_is_aligned(capsys):
 
 def shown(capsys, *arguments):
     """Return the JSON object that `show` prints."""
-    code, out, complaint = ending(capsys, "show", *arguments, "--json")
-    assert (code, complaint) == (0, "")
-    return json.loads(out)
+    return json.loads(output(capsys, "show", *arguments, "--json"))
 
 
 def test_a_shared_name_is_the_cluster_s(capsys, here):

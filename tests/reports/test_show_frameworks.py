@@ -7,9 +7,9 @@ import pytest
 from clustersim.catalog import finding
 from clustersim.catalog.facts import facts
 from clustersim.catalog.frameworks import FrameworkRecord, KernelFacts
-from clustersim.cli import main
 from clustersim.reports.show.answer import DEFAULTS, UNITS, UNSUPPORTED, profile_rows
 from clustersim.scenario.entries import entry
+from commands import output
 
 FRAMEWORKS = finding.entry_names("framework")
 
@@ -60,24 +60,14 @@ def test_units_are_of_keys_of_the_schema():
     assert {*UNITS} <= keys
 
 
-def shown(capsys, *arguments):
-    """Return what `clustersim show` prints."""
-    with pytest.raises(SystemExit) as left:
-        main(["show", *arguments])
-    assert left.value.code == 0
-    return capsys.readouterr().out
-
-
 def test_text_and_json_have_values_with_units(capsys):
     """The text has value and unit in one cell, `--json` has the unit as a key."""
-    facts = json.loads(shown(capsys, "megatron-core-graphs", "--json"))["facts"]
+    facts = json.loads(output(capsys, "show", "megatron-core-graphs", "--json"))["facts"]
     rows = {row["key"]: row for row in facts}
-    text = shown(capsys, "megatron-core-graphs")
+    text = output(capsys, "show", "megatron-core-graphs")
 
     assert rows["extends"]["value"] == "megatron-core"
-    assert (rows["kernels.dropout_mask"]["value"], rows["kernels.dropout_mask"]["unit"]) == (
-        1,
-        "bytes per element",
-    )
+    mask = rows["kernels.dropout_mask"]
+    assert (mask["value"], mask["unit"]) == (1, "bytes per element")
     assert "2 bytes per gradient" in text or "4 bytes per gradient" in text
-    assert "not supported" in shown(capsys, "megatron-deepspeed")
+    assert "not supported" in output(capsys, "show", "megatron-deepspeed")

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from clustersim.cli import main
 from clustersim.render.page.page import render
 from clustersim.reports.training_run.charts import charts_of
 from clustersim.reports.training_run.files import page
 from clustersim.simulation.training_run.train import train
+from commands import output
 
 KEYS = (
     "days", "goodput", "interruptions", "accounting", "checkpoint", "energy_kwh", "power_w", "cost",
@@ -17,19 +17,12 @@ KEYS = (
 )  # fmt: skip
 
 
-def call(*words):
-    with pytest.raises(SystemExit) as ending:
-        main([*words])
-    return ending.value.code
-
-
-FAST = ["--set", "training.replications=50"]
+FAST = ["train", "megatron-1t-84-days", "--set", "training.replications=50"]
 
 
 def test_json_has_its_documented_keys(capsys):
     """One object with the keys that scripts read; parts of the time add up."""
-    assert call("train", "megatron-1t-84-days", "--json", *FAST) == 0
-    answer = json.loads(capsys.readouterr().out)
+    answer = json.loads(output(capsys, *FAST, "--json"))
 
     assert answer.keys() >= {*KEYS}
     assert [*answer["accounting"]] == [
@@ -43,22 +36,16 @@ def test_json_has_its_documented_keys(capsys):
 
 def test_the_folder_has_a_page_and_the_data_of_its_charts(capsys, tmp_path):
     """The page is written with each chart's table; figures only on request."""
-    place = tmp_path / "out"
-    assert call("train", "megatron-1t-84-days", "--out", str(place), "--figures", "svg", *FAST) == 0
-    names = {file.name for file in place.iterdir()}
-    printed = capsys.readouterr().out
+    text = output(capsys, *FAST, "--out", tmp_path / "out", "--figures", "svg")
+    names = {file.name for file in (tmp_path / "out").iterdir()}
 
     assert {"report.html", "summary.json", "intervals.csv", "calendar.csv", "sizes.svg"} <= names
-    assert "interval" in printed
-    assert "within 0.1 point" in printed
-    assert len(printed.splitlines()) <= 16
+    assert "interval" in text
+    assert "within 0.1 point" in text
+    assert len(text.splitlines()) <= 16
 
 
-SITE = {
-    "training.replications": 50,
-    "costs.site": "jean-zay",
-    "costs.price": "purchase",
-}
+SITE = {"training.replications": 50, "costs.site": "jean-zay", "costs.price": "purchase"}
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +113,6 @@ def test_the_page_of_a_run_without_prices_states_the_reason():
 
 def test_low_goodput_has_its_reason(capsys, tmp_path):
     """Restarts longer than the time between failures are named as the reason."""
-    scheduling = ["--set", "training.restart.scheduling=1 d"]
-    place = str(tmp_path / "out")
+    scheduling = "--set", "training.restart.scheduling=1 d"
 
-    assert call("train", "megatron-1t-84-days", "--out", place, *FAST, *scheduling) == 0
-    assert "tends to zero" in capsys.readouterr().out
+    assert "tends to zero" in output(capsys, *FAST, *scheduling, "--out", tmp_path / "out")

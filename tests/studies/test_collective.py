@@ -5,27 +5,18 @@ import json
 import pytest
 
 from clustersim.catalog.libraries import OPERATIONS
-from clustersim.cli import main
 from clustersim.errors import ScenarioError
 from clustersim.studies.collective import CollectiveAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.collective.benchmark import background_of, devices_of, sizes_of, split_of
 from clustersim.studies.collective.files import table
+from commands import output
 
 DGX = ["collective", "--cluster", "dgx-h100", "--op", "all-reduce"]
 
 
-def ran(capsys, *arguments):
-    """Return what the command prints."""
-    with pytest.raises(SystemExit) as stopped:
-        main([*arguments])
-
-    assert not stopped.value.code
-    return capsys.readouterr().out
-
-
 def answered(capsys, *arguments):
-    return json.loads(ran(capsys, *arguments, "--json"))
+    return json.loads(output(capsys, *arguments, "--json"))
 
 
 def test_json_has_the_documented_keys(capsys):
@@ -41,10 +32,8 @@ def test_json_has_the_documented_keys(capsys):
 
 def test_the_table_is_that_of_nccl_tests(capsys, tmp_path):
     """A line a size, with time, bandwidths, algorithm and the link that limits it."""
-    shown = ran(
-        capsys, *DGX, "--devices", "8", "--bytes", "1MiB,1GiB", "--out", str(tmp_path / "out")
-    )
-    lines = shown.splitlines()
+    options = "--devices", "8", "--bytes", "1MiB,1GiB", "--out", tmp_path / "out"
+    lines = output(capsys, *DGX, *options).splitlines()
 
     assert lines[0] == "all-reduce over 8 x h100-sxm on 1 node of dgx-h100"
     assert lines[2].split() == ["size", "time", "algbw", "busbw", "algorithm", "bottleneck"]
@@ -57,16 +46,14 @@ def test_the_table_is_that_of_nccl_tests(capsys, tmp_path):
 
 def test_the_folder_holds_the_numbers_and_the_figure_the_same_each_time(capsys, tmp_path):
     """Summary, CSV and figures; a second run writes the same bytes over them."""
-    command = [*DGX, "--devices", "8", "--bytes", "1MiB:64MiB", "--out", str(tmp_path / "out")]
-    command += ["--figures", "png,svg"]
-    ran(capsys, *command)
-    first = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    ran(capsys, *command)
-    second = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    command = [*DGX, "--devices", "8", "--bytes", "1MiB:64MiB", "--out", tmp_path / "out"]
+    first, second = (
+        output(capsys, *command, "--figures", "png,svg")
+        and {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+        for _ in range(2)
+    )
 
-    assert sorted(first) == [
-        "collective.csv", "collective.png", "collective.svg", "summary.json",
-    ]  # fmt: skip
+    assert {*first} == {"collective.csv", "collective.png", "collective.svg", "summary.json"}
     assert first == second
     assert len(first["collective.csv"].decode().splitlines()) == 8
 
@@ -75,27 +62,21 @@ def test_the_folder_holds_the_numbers_and_the_figure_the_same_each_time(capsys, 
 @pytest.mark.parametrize("cluster", ["dgx-h100", "frontier", "fugaku", "desktop-2x4090"])
 def test_every_operation_runs_on_every_kind_of_machine(capsys, cluster, operation):
     """A crossbar, a mesh, a torus and a PCIe tree: each library has a way for each operation."""
-    lines = answered(
-        capsys, "collective", "--cluster", cluster, "--op", operation, "--devices", "2",
-        "--bytes", "1MiB",
-    )  # fmt: skip
+    command = "collective", "--cluster", cluster, "--op", operation, "--devices", "2"
+    (line,) = answered(capsys, *command, "--bytes", "1MiB")
 
-    assert len(lines) == 1
-    assert lines[0]["time_s"] > 0
+    assert line["time_s"] > 0
 
 
 def test_a_barrier_carries_nothing(capsys, tmp_path):
     """One line of 0 bytes, and no figure, whatever the requested sizes."""
-    command = [
-        "collective", "--cluster", "dgx-h100", "--op", "barrier", "--devices", "16", "--out",
-        str(tmp_path / "out"),
-    ]  # fmt: skip
-    shown = ran(capsys, *command)
+    command = "collective", "--cluster", "dgx-h100", "--op", "barrier", "--devices", "16"
+    text = output(capsys, *command, "--out", tmp_path / "out")
 
-    assert "0 B" in shown.splitlines()[3]
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+    assert "0 B" in text.splitlines()[3]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "collective.csv", "summary.json",
-    ]  # fmt: skip
+    }  # fmt: skip
 
 
 def test_concurrent_groups_share_the_nics_of_a_node(capsys):
@@ -111,20 +92,17 @@ def test_a_setting_reaches_the_machine(capsys):
     """Twice the NIC is nearly twice the bandwidth across nodes for a large buffer."""
     command = [*DGX, "--devices", "32", "--bytes", "16GiB", "--algorithm", "tree"]
     before = answered(capsys, *command)
-    after = answered(
-        capsys, *command, "--set", "cluster.nic.bandwidth=x2", "--set",
-        "cluster.node.nics.bus=x2", "--set", "cluster.node.interconnect.bandwidth=x2",
-    )  # fmt: skip
+    keys = "nic.bandwidth", "node.nics.bus", "node.interconnect.bandwidth"
+    after = answered(capsys, *command, *(f"--set=cluster.{key}=x2" for key in keys))
 
     assert after[0]["busbw"] > 1.8 * before[0]["busbw"]
 
 
 def test_concurrent_traffic_slows_it_down_and_is_named(capsys):
     """An all-to-all over the same NICs: slower, and the shared link is named."""
-    (line,) = answered(
-        capsys, *DGX, "--devices", "64", "--bytes", "256MiB", "--with", "all-to-all 64MiB on 0-31"
-    )
-    (alone,) = answered(capsys, *DGX, "--devices", "64", "--bytes", "256MiB")
+    command = [*DGX, "--devices", "64", "--bytes", "256MiB"]
+    (line,) = answered(capsys, *command, "--with", "all-to-all 64MiB on 0-31")
+    (alone,) = answered(capsys, *command)
 
     assert line["time_s"] == alone["time_s"]
     assert line["slowdown"] == pytest.approx(line["time_with_s"] / line["time_s"])
@@ -134,9 +112,8 @@ def test_concurrent_traffic_slows_it_down_and_is_named(capsys):
 
 def test_traffic_elsewhere_changes_nothing(capsys):
     """An all-to-all on other nodes of an ideal switch does not touch the group."""
-    (line,) = answered(
-        capsys, *DGX, "--devices", "16", "--bytes", "256MiB", "--with", "all-to-all 1GiB on 16-31"
-    )
+    command = [*DGX, "--devices", "16", "--bytes", "256MiB"]
+    (line,) = answered(capsys, *command, "--with", "all-to-all 1GiB on 16-31")
 
     assert line["slowdown"] == pytest.approx(1.0)
     assert line["shared_link"] is None
@@ -170,15 +147,8 @@ def test_sizes_devices_splits_and_traffic_are_read_as_they_are_written():
 def test_a_table_with_concurrent_traffic_has_its_columns():
     """Time with it, slowdown, and the link that was shared, or none."""
     timing = Timing(
-        bytes=2**20,
-        time_s=1e-3,
-        algbw=1e9,
-        busbw=2e9,
-        algorithm="ring",
-        protocol="ll",
-        bottleneck="latency",
-        time_with_s=2e-3,
-        slowdown=2.0,
+        **{"bytes": 2**20, "time_s": 1e-3, "algbw": 1e9, "busbw": 2e9, "algorithm": "ring"},
+        **{"protocol": "ll", "bottleneck": "latency", "time_with_s": 2e-3, "slowdown": 2.0},
     )
     head, cells = table(CollectiveAnswer("name", "title", (timing,)))
 
