@@ -1,10 +1,11 @@
 """`clustersim calibrate`: coefficients of accelerators, fitted to measurements or graded."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -15,8 +16,6 @@ from clustersim.errors import ScenarioError
 if TYPE_CHECKING:
     from clustersim.calibration.kernels.fits import KernelFits
     from clustersim.calibration.runs.answer import Calibration
-    from clustersim.calibration.runs.request import Request
-    from clustersim.catalog.reading import Document
     from clustersim.runs.workers import Workers
 
 
@@ -24,51 +23,59 @@ SCRIPT = Path("measure.py")
 """Output of `--measure` without --out."""
 
 
+Accelerator = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Accelerator that was measured.", show_default=False),
+]
+Sources = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--from",
+        metavar="PATH",
+        help="Measured kernels (.csv) or runs (.yaml). Repeatable.",
+        show_default=False,
+    ),
+]
+Graded = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--grade",
+        metavar="PATH",
+        help="Measured kernels to grade without a fit. Repeatable.",
+        show_default=False,
+    ),
+]
+Further = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[PATH]...", help="Further files of --from or --grade.", show_default=False
+    ),
+]
+Group = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATTERN", help="Only runs of this group; shipped runs without --from."),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="PATH",
+        help="Output file; of kernel tables, folder [none; measure.py].",
+        show_default=False,
+    ),
+]
+
+Fit = TypeVar("Fit", "Calibration", "KernelFits")
+
+
 def calibrate(
-    accelerator: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Accelerator that was measured.", show_default=False),
-    ] = None,
-    sources: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--from",
-            metavar="PATH",
-            help="Measured kernels (.csv) or runs (.yaml). Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    graded: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--grade",
-            metavar="PATH",
-            help="Measured kernels to grade without a fit. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    more: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[PATH]...", help="Further files of --from or --grade.", show_default=False
-        ),
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="Only runs of this group; shipped runs without --from."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="PATH",
-            help="Output file; of kernel tables, folder [none; measure.py].",
-            show_default=False,
-        ),
-    ] = None,
+    accelerator: Accelerator = None,
+    sources: Sources = None,
+    graded: Graded = None,
+    more: Further = None,
+    group: Group = None,
+    out: Output = None,
     jobs: Jobs = None,
     executor: Executor = None,
     measure: Annotated[
@@ -108,6 +115,7 @@ def _fit_runs(
 ) -> None:  # fmt: skip
     """Fit the coefficients of one accelerator to kernels and runs of its own, and print them."""
     from clustersim.calibration.runs import request as requests
+    from clustersim.calibration.runs.files import catalogue_files
     from clustersim.catalog.writing import check_new
 
     if accelerator is None:
@@ -117,15 +125,9 @@ def _fit_runs(
     if out is not None:
         check_new(out, force=force)
     request = requests.read_request(accelerator, paths, group or [])
-    answer = _calibrated(request, computing)
-    if not json_output:
-        _show(answer)  # before the files are written, which may fail
-    if out is not None:
-        answer = _write(answer, request.document, out, force=force)
-    if json_output:
-        print_json(answer)
-    else:
-        echo("".join(f"written   {path}\n" for path in answer.files), end="")
+    answer = _fitted(partial(requests.calibrate, request), computing)
+    files = partial(catalogue_files, answer, request.document)
+    _report(answer, _show, files, out, force=force, json_output=json_output)
 
 
 def _reject(given: Mapping[str, object], option: str, others: Sequence[str]) -> None:
@@ -145,28 +147,37 @@ def _write_script(out: Path, *, force: bool) -> None:
     echo("then      clustersim calibrate --accelerator NAME --from measured.csv --out NAME.yaml")
 
 
-def _calibrated(request: "Request", computing: "AbstractContextManager[Workers]") -> "Calibration":
-    """Fit, with a status line on the terminal."""
+def _fitted(fit: "Callable[[Workers], Fit]", computing: "AbstractContextManager[Workers]") -> Fit:
+    """Return the result of a fit, with a status line on the terminal."""
     from rich.console import Console
 
-    from clustersim.calibration.runs import request as requests
-
     console = Console(stderr=True)
-    with computing as executor:
-        if not console.is_terminal:
-            return requests.calibrate(request, executor)
-        with console.status("fitting"):
-            return requests.calibrate(request, executor)
+    with computing as executor, console.status("fitting") if console.is_terminal else nullcontext():
+        return fit(executor)
 
 
-def _write(answer: "Calibration", document: "Document", out: Path, *, force: bool) -> "Calibration":
-    """Write all files, or none if one already exists; return the answer with their names."""
-    from clustersim.calibration.runs.files import catalogue_files
+def _report(
+    answer: Fit,
+    show: Callable[[Fit], None],
+    files: Callable[[Path], Mapping[Path, str]],
+    out: Path | None,
+    *,
+    force: bool,
+    json_output: bool,
+) -> None:
+    """Print a fit, and write its files: all of them, or none if one already exists."""
     from clustersim.catalog.writing import write_all
 
-    texts = catalogue_files(answer, document, out)
-    write_all(texts, force=force)
-    return replace(answer, files=tuple(map(str, texts)))
+    if not json_output:
+        show(answer)  # before the files are written, which may fail
+    if out is not None:
+        texts = files(out)
+        write_all(texts, force=force)
+        answer = replace(answer, files=tuple(map(str, texts)))
+    if json_output:
+        print_json(answer)
+    else:
+        echo("".join(f"written   {path}\n" for path in answer.files), end="")
 
 
 def _show(answer: "Calibration") -> None:
@@ -225,35 +236,16 @@ def fit_tables(
     json_output: bool,
 ) -> None:
     """Fit tables of kernels, print the fits, and write the files of their accelerators."""
-    from clustersim.calibration.kernels.fits import kernel_files
+    from clustersim.calibration.kernels.fits import fit_kernels, kernel_files
+
+    answer = _fitted(lambda workers: fit_kernels(paths, workers, accelerator), computing)
+    files = partial(kernel_files, answer)
+    _report(answer, _show_fits, files, out, force=force, json_output=json_output)
+
+
+def _show_fits(answer: "KernelFits") -> None:
+    """Print the tables of fits, and why rows are left out."""
     from clustersim.calibration.text import FITS, left_out_lines
-    from clustersim.catalog.writing import write_all
 
-    answer = _fitted(paths, accelerator, computing)
-    if not json_output:
-        print_tables((table, list(table.rows(answer))) for table in FITS)
-        echo("".join(f"{line}\n" for line in left_out_lines(answer.left_out)), end="")
-    if out is not None:
-        texts = kernel_files(answer, out)
-        write_all(texts, force=force)
-        answer = replace(answer, files=tuple(map(str, texts)))
-    if json_output:
-        print_json(answer)
-    else:
-        echo("".join(f"written   {path}\n" for path in answer.files), end="")
-
-
-def _fitted(
-    paths: Sequence[Path], accelerator: str | None, computing: "AbstractContextManager[Workers]"
-) -> "KernelFits":
-    """Fit, with a status line on the terminal."""
-    from rich.console import Console
-
-    from clustersim.calibration.kernels.fits import fit_kernels
-
-    console = Console(stderr=True)
-    with computing as executor:
-        if not console.is_terminal:
-            return fit_kernels(paths, executor, accelerator)
-        with console.status("fitting"):
-            return fit_kernels(paths, executor, accelerator)
+    print_tables((table, list(table.rows(answer))) for table in FITS)
+    echo("".join(f"{line}\n" for line in left_out_lines(answer.left_out)), end="")

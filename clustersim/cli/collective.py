@@ -6,16 +6,8 @@ from typing import Annotated
 import typer
 
 import clustersim
-from clustersim.cli.options import (
-    Figures,
-    Force,
-    Out,
-    Settings,
-    destination,
-    print_json,
-    print_rows,
-    print_table,
-)
+from clustersim.cli import options
+from clustersim.cli.options import destination, print_json, print_rows, print_table
 from clustersim.cli.output import echo
 
 Devices = Annotated[
@@ -67,14 +59,14 @@ def collective(
     sizes: Sizes = "32KiB:16GiB",
     algorithm: Algorithm = None,
     background: Background = None,
-    settings: Settings = None,
-    out: Out = None,
-    figures: Figures = None,
+    settings: options.Settings = None,
+    out: options.Out = None,
+    figures: options.Figures = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON list; write files only with --out."),
     ] = False,
-    force: Force = False,
+    force: options.Force = False,
 ) -> None:
     """Compute the time of a collective by size, its algorithm, and what limits it."""
     from clustersim.studies.collective.files import WORDS, files_of, table

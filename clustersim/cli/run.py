@@ -12,12 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 import clustersim
+from clustersim.cli import options
 from clustersim.cli.options import (
-    AsJson,
-    Figures,
-    Force,
-    RunOut,
-    Settings,
     command_line,
     destination,
     figure_formats,
@@ -40,14 +36,14 @@ def run(
     scenario: Annotated[
         str, typer.Argument(help="Scenario file (- for standard input), or name of a shipped one.")
     ],
-    settings: Settings = None,
+    settings: options.Settings = None,
     schedule: Annotated[
         str | None,
         typer.Option(
             metavar="NAME", help="Pipeline schedule, or a .txt file of steps; as plan.schedule."
         ),
     ] = None,
-    out: RunOut = None,
+    out: options.RunOut = None,
     replications: Annotated[
         int | None,
         typer.Option(
@@ -58,9 +54,9 @@ def run(
             " costs.",
         ),
     ] = None,
-    figures: Figures = None,
-    json_output: AsJson = False,
-    force: Force = False,
+    figures: options.Figures = None,
+    json_output: options.AsJson = False,
+    force: options.Force = False,
 ) -> None:
     """Simulate a scenario of any kind: a training step, with its whole run, or a service."""
     changes = [*(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]

@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import clustersim
-from clustersim.cli.options import (
-    AsJson,
-    Destination,
-    Figures,
-    Force,
-    RunOut,
-    Settings,
-    command_line,
-    destination,
-    print_json,
-    print_rows,
-)
+from clustersim.cli import options
+from clustersim.cli.options import command_line, destination, print_json, print_rows
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -31,7 +21,7 @@ def serve(
     scenario: Annotated[
         str, typer.Argument(help="Serving scenario (- for standard input), or a shipped one.")
     ],
-    settings: Settings = None,
+    settings: options.Settings = None,
     loads: Annotated[
         str | None,
         typer.Option(
@@ -40,10 +30,10 @@ def serve(
             " [up to that of the scenario, in the files].",
         ),
     ] = None,
-    out: RunOut = None,
-    figures: Figures = None,
-    as_json: AsJson = False,
-    force: Force = False,
+    out: options.RunOut = None,
+    figures: options.Figures = None,
+    as_json: options.AsJson = False,
+    force: options.Force = False,
 ) -> None:
     """Simulate the requests of a service: latency, throughput, goodput."""
     from clustersim.scenario.load import load_service
@@ -56,7 +46,7 @@ def serve(
 
 
 def report_service(
-    loaded: "LoadedService", sizes: tuple[float, ...], place: Destination, command: str
+    loaded: "LoadedService", sizes: tuple[float, ...], place: options.Destination, command: str
 ) -> None:
     """Simulate a service, write its files and print its answer.
 

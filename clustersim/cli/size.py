@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import clustersim
-from clustersim.cli.options import (
-    AsJson,
-    Figures,
-    Force,
-    Out,
-    Settings,
-    command_line,
-    destination,
-    print_rows,
-)
+from clustersim.cli import options
+from clustersim.cli.options import command_line, destination, print_rows
 from clustersim.units import parse_count
 
 if TYPE_CHECKING:
@@ -77,11 +69,11 @@ def size(
     ] = "megatron-core",
     precision: Precision = "bf16",
     batch_tokens: StepTokens = 4_194_304,
-    settings: Settings = None,
-    out: Out = None,
-    figures: Figures = None,
-    as_json: AsJson = False,
-    force: Force = False,
+    settings: options.Settings = None,
+    out: options.Out = None,
+    figures: options.Figures = None,
+    as_json: options.AsJson = False,
+    force: options.Force = False,
 ) -> None:
     """Find the model that is worth training on a machine, or the days that a model takes."""
     from clustersim.studies.size.files import files_of

@@ -13,21 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 import clustersim
-from clustersim.cli.options import (
-    STORE,
-    AsJson,
-    Destination,
-    Executor,
-    Figures,
-    Force,
-    Jobs,
-    Out,
-    Settings,
-    StoreFile,
-    command_line,
-    destination,
-    progress_bar,
-)
+from clustersim.cli import options
+from clustersim.cli.options import command_line, destination, progress_bar
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Row
@@ -40,16 +27,16 @@ Show = Callable[[Any, "list[Row]"], None]
 class StudyOptions:
     """Options of every study: changes, where runs are computed and kept, and where files go."""
 
-    settings: Settings = None
-    store: StoreFile = STORE
-    jobs: Jobs = None
-    executor: Executor = None
-    out: Out = None
-    figures: Figures = None
-    as_json: AsJson = False
-    force: Force = False
+    settings: options.Settings = None
+    store: options.StoreFile = options.STORE
+    jobs: options.Jobs = None
+    executor: options.Executor = None
+    out: options.Out = None
+    figures: options.Figures = None
+    as_json: options.AsJson = False
+    force: options.Force = False
 
-    def destination(self, verb: str, names: Sequence[str]) -> Destination:
+    def destination(self, verb: str, names: Sequence[str]) -> options.Destination:
         """Return where the answer goes, its folder checked before anything is run."""
         from clustersim.scenario.load import name_of
 
@@ -93,7 +80,9 @@ class StudyOptions:
             answer = function(scenarios, on_progress=on_progress, **self.execution(), **arguments)
         self.report(verb, place, answer, command, show)
 
-    def report(self, verb: str, place: Destination, answer: Any, command: str, show: Show) -> None:
+    def report(
+        self, verb: str, place: options.Destination, answer: Any, command: str, show: Show
+    ) -> None:
         """Write the files of an answer, then print it."""
         place.report(answer, partial(_files, verb, answer, command), show)
 
@@ -119,8 +108,8 @@ def study_options(function: Callable[..., None]) -> Callable[..., None]:
     }
 
     def verb(**values: Any) -> None:
-        options = StudyOptions(**{name: values.pop(name) for name in shared})
-        function(**values, study=options)
+        study = StudyOptions(**{name: values.pop(name) for name in shared})
+        function(**values, study=study)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.values()]
     signature = inspect.Signature([*parameters, *shared.values()], return_annotation=None)

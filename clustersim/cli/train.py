@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import clustersim
-from clustersim.cli.options import (
-    AsJson,
-    Figures,
-    Force,
-    Out,
-    Settings,
-    command_line,
-    destination,
-    print_rows,
-)
+from clustersim.cli import options
+from clustersim.cli.options import command_line, destination, print_rows
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Row
@@ -26,11 +18,11 @@ def train(
     scenario: Annotated[
         str, typer.Argument(help="Scenario file with a section training, or a shipped name.")
     ],
-    settings: Settings = None,
-    out: Out = None,
-    figures: Figures = None,
-    as_json: AsJson = False,
-    force: Force = False,
+    settings: options.Settings = None,
+    out: options.Out = None,
+    figures: options.Figures = None,
+    as_json: options.AsJson = False,
+    force: options.Force = False,
 ) -> None:
     """Predict a whole training run: days, failures, checkpoints."""
     from clustersim.reports.training_run.files import files_of

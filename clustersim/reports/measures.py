@@ -5,6 +5,7 @@ from typing import Final
 
 from clustersim.metrics.attribution import BUBBLES
 from clustersim.render.charts.bars import NEGLIGIBLE, Step, Waterfall, time_unit, to_thousandths
+from clustersim.render.charts.lines import Series
 from clustersim.render.charts.picture import Axis
 from clustersim.render.tables import kind_of, percent, words
 from clustersim.simulation.measures import BRIEF, HEADLINES, Account, Kind, Measure, measures_of
@@ -251,6 +252,24 @@ def waterfall(names: tuple[str, str], before: Account, parts: Mapping[str, float
         kinds=() if BUBBLES[0] in parts else LEGENDS.get(before.name, ()),
     )
     return chart if before.unit == "d" else chart.in_unit()
+
+
+def power_series(
+    time: Sequence[float], watts: Sequence[float], peak: float
+) -> tuple[float, str, Series]:
+    """Return the watts of the unit in which power is read best, the unit, and levels in it.
+
+    Parameters
+    ----------
+    time : when each level begins, and the end of the last
+    """
+    factor, unit = (1e6, "MW") if peak >= 1e6 else (1e3, "kW")
+    levels = [level / factor for level in watts]
+    return (
+        factor,
+        unit,
+        Series("power", tuple(time), (*levels, levels[-1]), marker="", stroke="steps"),
+    )
 
 
 def _fit_next_to_bars(names: Sequence[str]) -> bool:

@@ -7,11 +7,14 @@ cluster.nic.bandwidth=50 GB/s              one setting: a word without '=' belon
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.catalog.files import is_file
+from clustersim.catalog.tree import is_fact
 from clustersim.errors import ScenarioError
 from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study
@@ -91,6 +94,29 @@ def check(loaded: Loaded | LoadedService) -> None:
     job, scenario = build_job(loaded), loaded.scenario
     if scenario.collectives:  # prescribed algorithms are checked when groups form
         compile_program(job, fold_replicas=scenario.fold, fusion_bound=scenario.fusion_bound)
+
+
+def scenario_value(loaded: Loaded | LoadedService, key: str) -> Any:
+    """Return the value of a key in a scenario, defaults included; None if it has none."""
+    value: Any = loaded.scenario.model_dump(mode="json", by_alias=True)
+    for word in key.replace("[", ".").replace("]", "").split("."):
+        if isinstance(value, list) and word.isdecimal() and int(word) < len(value):
+            value = value[int(word)]
+        elif isinstance(value, dict):
+            value = value.get(word)
+        else:
+            return None
+    value = value["value"] if is_fact(value) else value
+    return value.get("name", value) if isinstance(value, dict) else value
+
+
+def without_numbers(problem: str) -> str:
+    """Return a problem without its numbers and without advice in parentheses.
+
+    >>> without_numbers("tensor: 5 does not divide 64 heads (divisors: 1, 2)")
+    'tensor: # does not divide # heads '
+    """
+    return re.sub(r"\d[\d,.]*", "#", re.sub(r"\([^()]*\)", "", problem))
 
 
 def study_of(verb: str, name: str, title: str, variants: Sequence[Variant]) -> Study:

@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.files import CarriedFiles, recorded
@@ -140,6 +140,20 @@ OnProgress = Callable[[int, int], None]
 
 def ignore_progress(completed: int, total: int) -> None:
     """Do nothing."""
+
+
+class Execution(TypedDict, total=False):
+    """Where the runs of a study are computed and kept: further arguments of every study.
+
+    Attributes
+    ----------
+    store, jobs, executor, on_progress : as of `run_study`
+    """
+
+    store: str | Path | None
+    jobs: int | None
+    executor: str | None
+    on_progress: OnProgress
 
 
 def run_study(

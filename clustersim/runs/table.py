@@ -104,7 +104,8 @@ def data_frame(rows: Sequence[Row]) -> "pd.DataFrame":
     for axis in axes:
         if {type(row[axis]) for row in rows if axis in row} - {int, float}:
             rows = [row | {axis: _text(row[axis])} if axis in row else row for row in rows]
-    return pd.DataFrame(rows, columns=[*dict.fromkeys(names)]).astype({"devices": "Int64"})
+    frame = pd.DataFrame(rows, columns=[*dict.fromkeys(names)])
+    return frame.astype({"devices": "Int64"}) if "devices" in frame else frame
 
 
 def _number_columns(rows: Sequence[Row]) -> list[str]:

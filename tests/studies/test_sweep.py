@@ -359,6 +359,18 @@ def test_a_sweep_without_a_layout_that_fits_has_an_answer(tmp_path, capsys, monk
     }  # fmt: skip
 
 
+def test_files_of_a_sweep_without_a_valid_combination_were_an_internal_error(
+    tmp_path, capsys, monkeypatch
+):
+    """Where every combination is invalid, the files are written without numbers."""
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = ending(capsys, "sweep", str(small(tmp_path)), "--jobs=1", "--over=plan.tensor=7")
+
+    assert code == 0
+    assert "1 invalid" in out
+    assert (tmp_path / "runs" / "small-sweep" / "sweep.csv").is_file()
+
+
 AXES_OF_PAGES = (["batch.micro"], ["batch.micro", "recompute"], ["a", "b", "batch.micro"])
 
 

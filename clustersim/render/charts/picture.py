@@ -39,6 +39,14 @@ class Table:
     filter: str = ""
 
 
+def text_table(
+    caption: str, names: Sequence[str], rows: Iterable[Sequence[str]], filter: str = ""
+) -> Table:
+    """Return a table of texts; a name after ``>`` is that of a column of numbers."""
+    columns = tuple(Column(name.removeprefix(">"), name.startswith(">")) for name in names)
+    return Table(caption, columns, tuple(map(tuple, rows)), filter)
+
+
 @dataclass(frozen=True)
 class Axis:
     """One axis of a picture.

@@ -9,11 +9,9 @@ from typing import Final
 from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitch, Torus
 from clustersim.catalog.machines import ClusterRecord
 from clustersim.render.diagram import Diagram
-from clustersim.render.layouts.dragonfly import dragonfly
-from clustersim.render.layouts.fat_tree import fat_tree
 from clustersim.render.layouts.node import node
-from clustersim.render.layouts.switches import explicit, star
-from clustersim.render.layouts.torus import torus
+from clustersim.render.layouts.rings import dragonfly, torus
+from clustersim.render.layouts.trees import explicit, fat_tree, star
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.measures import Measures
 

@@ -18,7 +18,7 @@ from clustersim.render.charts import (
     Waterfall,
 )
 from clustersim.render.charts.lines import Band, Stroke, reference
-from clustersim.render.charts.picture import Column, Table
+from clustersim.render.charts.picture import text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
@@ -92,8 +92,8 @@ def page(
 
 
 def _summary(result: "ServeResult") -> Section:
-    lines = tuple((row.label, row.text) for row in rows(result))
-    table = Table("All results", (Column("item"), Column("result")), lines)
+    lines = ((row.label, row.text) for row in rows(result))
+    table = text_table("All results", ("item", "result"), lines)
     return Section("Summary", "summary", (), (Cards(tuple(_cards(result))), table))
 
 
@@ -147,8 +147,8 @@ def _time(result: "ServeResult") -> tuple[Section, ...]:
 def _published(result: "ServeResult") -> tuple[Section, ...]:
     if not result.published:
         return ()
-    lines = tuple((published(check).partition(";")[0], check.source) for check in result.published)
-    table = Table("Published and predicted", (Column("metric"), Column("source")), lines)
+    lines = ((published(check).partition(";")[0], check.source) for check in result.published)
+    table = text_table("Published and predicted", ("metric", "source"), lines)
     return (Section("Published numbers", "published", (), (table,)),)
 
 

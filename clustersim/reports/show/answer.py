@@ -224,54 +224,44 @@ def _proof_of_plain(
     return str(sources.get(source, {}).get("title", source)), None
 
 
-_BOTH_WAYS: Final = "copies, forward and backward"
-_ONCE_AND_EACH: Final = "bytes per element, once and per further step"
-
 UNITS: Final[Mapping[str, str]] = {
-    "vocab_multiple": "times the tensor degree",
-    "fragmentation": "of temporary tensors",
-    "passes": "of memory bandwidth",
-    "pipeline.gathers_forward": "all-gathers per microbatch",
-    "pipeline.gathers_backward": "all-gathers per microbatch",
-    "kernels.products_share": "of the rate of the device",
-    "kernels.attention_share": "of the rate of the device",
-    "kernels.gradient_accumulation": "bytes per weight",
-    "kernels.loss_forward": "bytes per logit",
-    "kernels.loss_backward": "bytes per logit",
-    "kernels.loss_kept": "bytes per logit",
-    "kernels.weight_cast_forward": "bytes per weight",
-    "kernels.weight_cast_backward": "bytes per weight",
-    "kernels.query_copies": _BOTH_WAYS,
-    "kernels.key_copies": _BOTH_WAYS,
-    "kernels.result_copies": _BOTH_WAYS,
-    "kernels.query_kept": "tensors",
-    "kernels.ring_result": _ONCE_AND_EACH,
-    "kernels.ring_gradients": _ONCE_AND_EACH,
-    "kernels.ring_sent": _ONCE_AND_EACH,
-    "kernels.dropout_mask": "bytes per element",
-    "gradients.bytes_each": "bytes per gradient",
-    "gradients.gathered": "bytes per weight",
-    "optimiser.held": "bytes per parameter held",
-    "optimiser.updated": "bytes per parameter updated",
-    "optimiser.host_updated": "bytes per parameter updated",
-    "sharding.prefetch": "layers",
-    "sharding.gather": "bytes per weight",
-    "sharding.reduce": "bytes per gradient",
-    "sharding.calls": "collectives per layer",
-    "sharding.small": "collectives per layer",
-    "sharding.gather_copied": "bytes per byte",
-    "sharding.reduce_copied": "bytes per byte",
-    "experts.dispatched": "bytes per element",
-    "experts.bookkeeping": "kernels, forward and backward",
-    "experts.exchange_units": "compute units",
-    "memory.loss_forward": "bytes per logit",
-    "memory.loss_backward": "bytes per logit",
-    "memory.step": "bytes per parameter updated",
-    "memory.norm": "bytes per element of the largest tensor",
-    "memory.gather_buffers": "buffers",
-    "memory.held_results": "results per layer",
-    "memory.lead": "layers",
-    "memory.ring": "bytes per element of queries",
+    key: unit
+    for unit, keys in {
+        "times the tensor degree": "vocab_multiple",
+        "of temporary tensors": "fragmentation",
+        "of memory bandwidth": "passes",
+        "all-gathers per microbatch": "pipeline.gathers_forward pipeline.gathers_backward",
+        "of the rate of the device": "kernels.products_share kernels.attention_share",
+        "bytes per weight": (
+            "kernels.gradient_accumulation kernels.weight_cast_forward "
+            "kernels.weight_cast_backward gradients.gathered sharding.gather"
+        ),
+        "bytes per logit": (
+            "kernels.loss_forward kernels.loss_backward kernels.loss_kept memory.loss_forward "
+            "memory.loss_backward"
+        ),
+        "copies, forward and backward": (
+            "kernels.query_copies kernels.key_copies kernels.result_copies"
+        ),
+        "tensors": "kernels.query_kept",
+        "bytes per element, once and per further step": (
+            "kernels.ring_result kernels.ring_gradients kernels.ring_sent"
+        ),
+        "bytes per element": "kernels.dropout_mask experts.dispatched",
+        "bytes per gradient": "gradients.bytes_each sharding.reduce",
+        "bytes per parameter held": "optimiser.held",
+        "bytes per parameter updated": "optimiser.updated optimiser.host_updated memory.step",
+        "layers": "sharding.prefetch memory.lead",
+        "collectives per layer": "sharding.calls sharding.small",
+        "bytes per byte": "sharding.gather_copied sharding.reduce_copied",
+        "kernels, forward and backward": "experts.bookkeeping",
+        "compute units": "experts.exchange_units",
+        "bytes per element of the largest tensor": "memory.norm",
+        "buffers": "memory.gather_buffers",
+        "results per layer": "memory.held_results",
+        "bytes per element of queries": "memory.ring",
+    }.items()
+    for key in keys.split()
 }
 """Units of numbers that a file writes without one; those of `state` are bytes per parameter."""
 

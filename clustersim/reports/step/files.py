@@ -79,7 +79,8 @@ def write(
                 "breakdown": [breakdown(result)],
                 "memory": [memory, memory_by_stage(result)],
             }
-            process.begin([_figure(figures[stem], new / stem, formats) for stem in FIGURES])
+            draw = partial(write_figure, formats=formats)
+            process.begin([Drawing(draw, figures[stem], new / stem) for stem in FIGURES])
             frames["timeline.csv"] = timeline.columns()
             write_lines(memory.rows(), new / "memory_fullest.csv")
         write_frames(frames, new)
@@ -90,10 +91,6 @@ def write(
         folder.write_summary(answer, file_names(formats), new)
         if process is not None and formats:
             process.finish()
-
-
-def _figure(pictures: Sequence[Picture], stem: Path, formats: Sequence[str]) -> Drawing:
-    return Drawing(partial(write_figure, formats=formats), pictures, stem)
 
 
 def _frames(result: "Result") -> dict[str, Columns | Iterator[Columns]]:

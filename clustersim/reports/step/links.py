@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import hypot
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from clustersim.render.charts.picture import Column, Table
+from clustersim.render.charts.picture import Table, text_table
 from clustersim.render.diagram import (
     DEVICE,
     NIC,
@@ -101,11 +101,7 @@ def links(result: "Result") -> Section:
 
 
 def _busiest(loads: LinkLoads) -> Table:
-    columns = (
-        Column("link"), Column("utilisation", True), Column("capacity", True),
-        Column("payload per step", True),
-    )  # fmt: skip
-    lines = tuple(
+    lines = (
         (
             link.name,
             percent(link.utilisation),
@@ -114,7 +110,8 @@ def _busiest(loads: LinkLoads) -> Table:
         )
         for link in loads.busiest
     )
-    return Table(f"Busiest of {loads.count:,} links in use", columns, lines)
+    names = ("link", ">utilisation", ">capacity", ">payload per step")
+    return text_table(f"Busiest of {loads.count:,} links in use", names, lines)
 
 
 INCH: Final = 104.0
@@ -141,12 +138,14 @@ def drawing(loads: LinkLoads, diagram: Diagram) -> Drawing:
     cables = {nic: used for used in loads.cables for nic in used.ends if nic.startswith("nic")}
     cables = {nic: _busier(loads.cables)[frozenset(used.ends)] for nic, used in cables.items()}
     most = max((used.load for used in (*inside.values(), *cables.values())), default=0.0)
-    lines = [_line(wire, inside.get(frozenset(wire.ends)), most, diagram) for wire in diagram.wires]
+    lines = [_wire(wire, inside.get(frozenset(wire.ends)), most, diagram) for wire in diagram.wires]
     words = [word for note in diagram.notes for word in _words(note, diagram)]
     for wire in diagram.wires:
         if used := cables.get(wire.ends[1]):
             end, beyond = _way_out(wire, diagram)
-            lines.append(_cable(wire.points[-1], end, used, most, diagram))
+            text = f"{' to '.join(used.ends)}, payload {format_bandwidth(used.capacity)}"
+            way = _path((wire.points[-1], end), diagram)
+            lines.append(_line(way, used.capacity, text, used, most))
             words += _words(Note(*beyond, percent(used.load), 7.5), diagram)
     shapes = [_shape(box, diagram) for box in diagram.boxes]
     return Drawing(
@@ -191,24 +190,14 @@ def _title(loads: LinkLoads) -> str:
 # --- lines ----------------------------------------------------------------------------------------
 
 
-def _line(wire: Wire, used: NodeLink | None, most: float, diagram: Diagram) -> Line:
+def _wire(wire: Wire, used: NodeLink | None, most: float, diagram: Diagram) -> Line:
     text = f"{' to '.join(wire.ends)}, {wire.kind}, raw {format_bandwidth(wire.bandwidth)}"
-    return Line(
-        points=_path(wire.points, diagram),
-        width=round(max(1.8, 1.6 * thickness(wire.bandwidth)), 1),
-        colour=colour(_heat(used, most)),
-        text=f"{text}: {_load(used)}",
-    )
+    return _line(_path(wire.points, diagram), wire.bandwidth, text, used, most)
 
 
-def _cable(nic: Point, end: Point, used: NodeLink, most: float, diagram: Diagram) -> Line:
-    text = f"{' to '.join(used.ends)}, payload {format_bandwidth(used.capacity)}"
-    return Line(
-        points=_path((nic, end), diagram),
-        width=round(max(1.8, 1.6 * thickness(used.capacity)), 1),
-        colour=colour(_heat(used, most)),
-        text=f"{text}: {_load(used)}",
-    )
+def _line(points: str, bandwidth: float, text: str, used: NodeLink | None, most: float) -> Line:
+    width = round(max(1.8, 1.6 * thickness(bandwidth)), 1)
+    return Line(points, width, colour(_heat(used, most)), f"{text}: {_load(used)}")
 
 
 def _heat(used: NodeLink | None, most: float) -> str:
@@ -296,9 +285,9 @@ def _pixels(points: float) -> float:
 
 def _of_node(loads: LinkLoads) -> Table:
     links = (*loads.inside, *loads.cables)
-    lines = sorted(links, key=lambda used: (-used.load, used.ends))
-    return Table(
-        f"links of node {loads.node}",
-        (Column("from"), Column("to"), Column("capacity", True), Column("utilisation", True)),
-        tuple((*used.ends, format_bandwidth(used.capacity), percent(used.load)) for used in lines),
+    lines = (
+        (*used.ends, format_bandwidth(used.capacity), percent(used.load))
+        for used in sorted(links, key=lambda used: (-used.load, used.ends))
     )
+    names = ("from", "to", ">capacity", ">utilisation")
+    return text_table(f"links of node {loads.node}", names, lines)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clustersim.render.charts.picture import Column, Table
+from clustersim.render.charts.picture import text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import UNMASKED, metric_name, metric_value, percent, words
@@ -66,8 +66,8 @@ def _text_of(loaded: "Loaded") -> str:
 
 def _summary(result: "Result") -> Section:
     """Return the most important numbers as cards, then the lines of the terminal."""
-    lines = tuple((row.label, row.text) for row in rows(result))
-    table = Table("All results", (Column("item"), Column("result")), lines)
+    lines = [(row.label, row.text) for row in rows(result)]
+    table = text_table("All results", ("item", "result"), lines)
     return Section("Summary", "summary", (), (Cards(tuple(_cards(result))), table))
 
 
@@ -143,15 +143,9 @@ def _compared(check: "PublishedCheck") -> Card:
 
 def _time(result: "Result") -> Section:
     """Return the components of the step time, and the links that limit communication."""
-    columns = (
-        Column("communication"),
-        Column("time", True),
-        Column("share of the step", True),
-        Column("limiting link"),
-        Column("capacity", True),
-    )
+    names = ("communication", ">time", ">share of the step", "limiting link", ">capacity")
     capacities = {limit.link: limit.capacity for limit in result.program.limits.values()}
-    lines = tuple(
+    lines = [
         (
             words(exposed.part),
             format_seconds(exposed.seconds, 3),
@@ -160,8 +154,8 @@ def _time(result: "Result") -> Section:
             format_bandwidth(capacities[exposed.link]) if exposed.link else "",
         )
         for exposed in result.exposed
-    )
-    table = Table("Exposed communication, mean of all ranks", columns, lines)
+    ]
+    table = text_table("Exposed communication, mean of all ranks", names, lines)
     chart = page_chart(breakdown(result))
     return Section("Step time breakdown", "time", (), (chart, table) if lines else (chart,))
 
@@ -191,8 +185,8 @@ def _groups(result: "Result") -> Section:
     heading = "Communication groups"
     if not result.groups:
         return Section(heading, "groups", ("There is a single rank, which does not communicate.",))
-    columns = ("group", "ranks", "groups", "nodes per group", "links between neighbours")
-    lines = tuple(
+    names = ("group", ">ranks", ">groups", ">nodes per group", "links between neighbours")
+    lines = (
         (
             words(group.group),
             f"{group.ranks:,}",
@@ -204,12 +198,11 @@ def _groups(result: "Result") -> Section:
         )
         for group in result.groups
     )
-    table = Table(
+    caption = (
         "Groups by kind, with the kinds of links that they use, the slowest first"
-        " (payload in each direction)",
-        tuple(Column(name, 0 < place < 4) for place, name in enumerate(columns)),
-        lines,
+        " (payload in each direction)"
     )
+    table = text_table(caption, names, lines)
     return Section(heading, "groups", ("Ranks that communicate, and where they are.",), (table,))
 
 
@@ -218,10 +211,9 @@ def _published(result: "Result") -> Section:
     heading = "Comparison with published results"
     if not result.published:
         return Section(heading, "published", ("The scenario states no published results.",))
-    names = ("metric", "published", "predicted", "error", "source")
-    columns = tuple(Column(name, 0 < place < 4) for place, name in enumerate(names))
-    lines = tuple(_row(check) for check in result.published)
-    table = Table("Published and predicted; the error is predicted / published - 1", columns, lines)
+    names = ("metric", ">published", ">predicted", ">error", "source")
+    caption = "Published and predicted; the error is predicted / published - 1"
+    table = text_table(caption, names, map(_row, result.published))
     changed = [differs(check) for check in result.published[:1] if check.changed]
     text = tuple(
         f"Published for another run: {difference}. Errors are not stated." for difference in changed

@@ -20,7 +20,7 @@ from clustersim.units import counted, format_seconds
 
 if TYPE_CHECKING:
     from clustersim.simulation.step.result import Result
-    from clustersim.timeline import Span, Track
+    from clustersim.timeline import Track
 
 MOST_STAGES: Final = 16
 """Stages of a sample; the first and the last are among them."""
@@ -70,7 +70,7 @@ def _columns(track: "Track") -> dict[str, NDArray[Any]]:
     """Return the blocks of one stage, then what follows the last one."""
     tail = [span for span in track.tail if span.end > span.start]
     after = np.full(len(tail), -1)
-    kinds = [_kind_after(span) for span in tail]
+    kinds = [len(COMPUTE_KINDS) + (span.name == "optimiser") for span in tail]
     return {
         "lane": np.full(len(track.start) + len(tail), track.stage, np.int32),
         "kind": np.concatenate([track.kind, kinds]).astype(np.int8),
@@ -79,10 +79,6 @@ def _columns(track: "Track") -> dict[str, NDArray[Any]]:
         "start": np.concatenate([track.start, [span.start for span in tail]]),
         "end": np.concatenate([track.end, [span.end for span in tail]]),
     }
-
-
-def _kind_after(span: "Span") -> int:
-    return len(COMPUTE_KINDS) + (span.name == "optimiser")
 
 
 def _represented(result: "Result") -> str:

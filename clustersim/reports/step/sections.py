@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
 from clustersim.cost.power import STATE_OF, missing_power
-from clustersim.render.charts import Axis, Lines, Series, Step, Waterfall
+from clustersim.render.charts import Axis, Lines, Step, Waterfall
 from clustersim.render.charts.lines import reference
-from clustersim.render.charts.picture import Column, Table
+from clustersim.render.charts.picture import Table, text_table
 from clustersim.render.page.page import Block, Listing, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import format_value, percent, words
+from clustersim.reports.measures import power_series
 from clustersim.reports.show import FactRow, fact_rows
 from clustersim.reports.step.text import cost_of_blame, power_text, replicated_step
 from clustersim.units import counted, format_joules, format_seconds, format_watts
@@ -49,13 +50,13 @@ def sources_section(tree: Tree) -> Section:
         " remaining values define the run or the structure of a component; the file that sets them"
         " is given."
     )
-    columns = Column("key"), Column("value"), Column("confidence"), Column("source or reason")
-    lines = tuple(
+    names = ("key", "value", "confidence", "source or reason")
+    lines = (
         (row.key, format_value(row.value), row.confidence or "", row.proof or _place(row.key, tree))
         for row in rows
     )
-    table = Table("Values of the scenario, the machine, the model and the software", columns, lines,
-                  filter="Filter rows by words")  # fmt: skip
+    caption = "Values of the scenario, the machine, the model and the software"
+    table = text_table(caption, names, lines, filter="Filter rows by words")
     return Section("Sources and assumptions", "sources", (text,), (table,))
 
 
@@ -119,9 +120,7 @@ def power_over_time(result: "Result") -> Lines | None:
     if energy is None or trace is None:
         return None
     thin = trace.thinned(LEVELS)
-    factor, unit = (1e6, "MW") if trace.peak >= 1e6 else (1e3, "kW")
-    times = tuple(thin.time.tolist())
-    levels = [level / factor for level in thin.watts.tolist()]
+    factor, unit, series = power_series(thin.time.tolist(), thin.watts.tolist(), trace.peak)
     mean, peak = energy.mean.total, trace.peak
     low = float(trace.watts.min())
     swing = f"{format_watts(low)} and {format_watts(peak)}"
@@ -135,8 +134,8 @@ def power_over_time(result: "Result") -> Lines | None:
         x=Axis("time", "s"),
         y=Axis("power", unit),
         series=(
-            Series("power", times, (*levels, levels[-1]), marker="", stroke="steps"),
-            reference("mean", (times[0], times[-1]), (mean / factor, mean / factor)),
+            series,
+            reference("mean", (series.x[0], series.x[-1]), [mean / factor] * 2),
         ),
     )
 
@@ -145,12 +144,12 @@ def _machine(result: "Result") -> Table:
     """Return the mean power by component of the machine."""
     energy = result.energy
     assert energy is not None
-    lines = tuple(
+    lines = (
         (name, format_watts(watts), percent(watts / energy.mean.total))
         for name, watts in energy.mean._asdict().items()
     )
-    columns = (Column("component"), Column("mean power", True), Column("share", True))
-    return Table("Mean power by component of the machine", columns, lines)
+    names = ("component", ">mean power", ">share")
+    return text_table("Mean power by component of the machine", names, lines)
 
 
 def _parts(result: "Result") -> Table:
@@ -159,13 +158,13 @@ def _parts(result: "Result") -> Table:
     assert energy is not None
     total = sum(energy.by_part.values())
     ordered = sorted(energy.by_part.items(), key=lambda item: -item[1])
-    lines = tuple(
+    lines = (
         (words(part), STATE_OF[part], format_joules(joules), percent(joules / total))
         for part, joules in ordered
         if joules > 0
     )
-    columns = (Column("component"), Column("state"), Column("energy", True), Column("share", True))
-    return Table("Energy of the devices by component of the step", columns, lines)
+    names = ("component", "state", ">energy", ">share")
+    return text_table("Energy of the devices by component of the step", names, lines)
 
 
 HEADING: Final = "Disturbances"
@@ -213,20 +212,17 @@ def costs_chart(result: "Result") -> Waterfall:
 
 def _table(result: "Result") -> Table:
     """Return each disturbance with the devices that it concerns, and what it costs."""
-    names = ("name", "type", "devices", "time recovered without it")
-    found = result.replications
-    lines = tuple(
-        (
-            given.name,
-            given.type,
-            "" if given.devices is None else f"{given.devices:,}",
-            "" if found is None else _cost(given, found),
-        )
-        for given in result.disturbances
-    )
-    shown = len(names) if found is not None else len(names) - 1
-    columns = tuple(Column(name, place > 1) for place, name in enumerate(names[:shown]))
-    return Table("Disturbances of the scenario", columns, tuple(line[:shown] for line in lines))
+    replications = result.replications
+    names = ["name", "type", ">devices"]
+    lines = [
+        [each.name, each.type, "" if each.devices is None else f"{each.devices:,}"]
+        for each in result.disturbances
+    ]
+    if replications is not None:
+        names.append(">time recovered without it")
+        for line, each in zip(lines, result.disturbances, strict=True):
+            line.append(_cost(each, replications))
+    return text_table("Disturbances of the scenario", names, lines)
 
 
 def _cost(given: "DisturbanceAnswer", found: "Replications") -> str:

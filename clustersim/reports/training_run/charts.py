@@ -10,7 +10,7 @@ from clustersim.render.charts import Axis, Bar, Bars, Layer, Lines, Series, Stac
 from clustersim.render.charts.lines import reference
 from clustersim.render.charts.picture import Picture
 from clustersim.render.tables import percent
-from clustersim.reports.measures import part_kind
+from clustersim.reports.measures import part_kind, power_series
 from clustersim.reports.training_run.text import account_shares
 from clustersim.simulation.training_run.answer import CurvePoint, PowerLevels, TrainAnswer
 from clustersim.units import format_duration, format_number, format_watts
@@ -90,14 +90,7 @@ def interval_chart(answer: TrainAnswer) -> Lines:
     low, high = given.flat_s
     kept = [point for point in answer.intervals if low <= point.x <= high]
     flat = _curve("within 0.1 point of the best", kept, minutes, "series-2", "square")
-    chosen = Series(
-        "chosen",
-        (given.every_s / minutes,),
-        (100 * answer.closed_form.goodput,),
-        "warning",
-        "star",
-        "none",
-    )
+    chosen = _star("chosen", given.every_s / minutes, answer)
     return Lines(
         title=f"Intervals from {format_duration(low)} to {format_duration(high)} are equally good",
         caption=answer.title,
@@ -120,17 +113,14 @@ def _curve(
     return Series(name, x, tuple(100 * point.goodput for point in points), colour, marker)
 
 
+def _star(name: str, x: float, answer: TrainAnswer) -> Series:
+    """Return the goodput of the job itself as a marked point."""
+    return Series(name, (x,), (100 * answer.closed_form.goodput,), "warning", "star", "none")
+
+
 def size_chart(answer: TrainAnswer) -> Lines:
     """Return the goodput over numbers of nodes, each with its best interval."""
     first, last = answer.sizes[0], answer.sizes[-1]
-    here = Series(
-        "this job",
-        (float(answer.nodes),),
-        (100 * answer.closed_form.goodput,),
-        "warning",
-        "star",
-        "none",
-    )
     return Lines(
         title=f"{last.x:,.0f} nodes would keep {percent(last.goodput)} of their time",
         caption=answer.title,
@@ -143,7 +133,7 @@ def size_chart(answer: TrainAnswer) -> Lines:
         series=(
             reference("", (first.x, last.x), (100.0, 100.0)),
             _curve("expected", answer.sizes, 1.0),
-            here,
+            _star("this job", float(answer.nodes), answer),
         ),
     )
 
@@ -172,8 +162,7 @@ def spread_chart(answer: TrainAnswer) -> Lines:
 def power_chart(answer: TrainAnswer, levels: PowerLevels) -> Lines:
     """Return the power of the job over a step."""
     low, peak = min(levels.watts), max(levels.watts)
-    factor, unit = _watts_unit(peak)
-    watts = tuple(level / factor for level in levels.watts)
+    _, unit, series = power_series(levels.time_s, levels.watts, peak)
     return Lines(
         title=f"In a step the machine draws between {format_watts(low)} and {format_watts(peak)}",
         caption=answer.title,
@@ -183,7 +172,7 @@ def power_chart(answer: TrainAnswer, levels: PowerLevels) -> Lines:
         contents="power over a step",
         x=Axis("time", "s"),
         y=Axis("power", unit),
-        series=(Series("power", levels.time_s, (*watts, watts[-1]), marker="", stroke="steps"),),
+        series=(series,),
     )
 
 
@@ -199,11 +188,10 @@ def daily_power_chart(answer: TrainAnswer, bill: Bill) -> Lines:
     hours = np.array(answer.calendar[:MAX_DAYS])
     hours = hours[:-1] if len(hours) > 1 else hours
     daily = hours @ watts / hours.sum(axis=1)
-    factor, unit = _watts_unit(float(daily.max()))
     low, high = format_watts(float(daily.min())), format_watts(float(daily.max()))
     span = f"between {low} and {high}" if low != high else high
     days = tuple(map(float, range(len(daily) + 1)))
-    values = tuple((daily / factor).tolist())
+    _, unit, series = power_series(days, daily.tolist(), float(daily.max()))
     return Lines(
         title=f"The mean power of a day is {span}",
         caption=answer.title,
@@ -212,13 +200,8 @@ def daily_power_chart(answer: TrainAnswer, bill: Bill) -> Lines:
         contents="mean power by day",
         x=Axis("time", "d"),
         y=Axis("mean power of a day", unit, zero=True),
-        series=(Series("power", days, (*values, values[-1]), marker="", stroke="steps"),),
+        series=(series,),
     )
-
-
-def _watts_unit(peak: float) -> tuple[float, str]:
-    """Return the unit in which a power is read best, and its watts."""
-    return (1e6, "MW") if peak >= 1e6 else (1e3, "kW")
 
 
 def contention_chart(answer: TrainAnswer) -> Bars:

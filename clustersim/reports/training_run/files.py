@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from clustersim.metrics.bill import Bill
-from clustersim.render.charts.picture import Column, Table
+from clustersim.render.charts.picture import Table, text_table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
@@ -77,15 +77,15 @@ def _energy_and_price(answer: TrainAnswer, charts: Sequence[Block]) -> Section:
     reasons = tuple(f"{KEYS[key]}: {why}." for key, why in answer.unavailable.items())
     if answer.bill is None:
         return Section("Energy and price", "energy", reasons)
-    columns = Column("item"), Column("amount", True), Column("basis")
-    table = Table("Energy, emissions and price", columns, tuple(_bill(answer, answer.bill)))
-    accounts = tuple(
+    names = ("item", ">amount", "basis")
+    table = text_table("Energy, emissions and price", names, _bill(answer, answer.bill))
+    accounts = (
         (name, f"{format_number(kwh / 1e3)} MWh", percent(kwh / answer.energy_kwh))
         for name, kwh in answer.bill.by_account.items()
         if answer.energy_kwh
     )
-    columns = Column("part of the time"), Column("energy", True), Column("share", True)
-    parts = Table("Energy by part of the elapsed time", columns, accounts)
+    names = ("part of the time", ">energy", ">share")
+    parts = text_table("Energy by part of the elapsed time", names, accounts)
     return Section("Energy and price", "energy", reasons, (*charts, table, parts))
 
 
@@ -133,32 +133,31 @@ def _usd(amount: float) -> str:
 
 
 def _lines(answer: TrainAnswer) -> Table:
-    cells = tuple((row.label, row.text) for row in rows(answer))
-    return Table("The run in lines", (Column("about"), Column("result")), cells)
+    cells = ((row.label, row.text) for row in rows(answer))
+    return text_table("The run in lines", ("about", "result"), cells)
 
 
 def _accounting(answer: TrainAnswer) -> Table:
     elapsed = answer.accounting.elapsed
-    cells = tuple(
+    cells = (
         (name, format_duration(seconds), percent(seconds / elapsed))
         for name, seconds in vars(answer.accounting).items()
     )
-    columns = (Column("part"), Column("time", True), Column("share", True))
-    return Table("Elapsed time by part, mean of the replications", columns, cells)
+    names = ("part", ">time", ">share")
+    return text_table("Elapsed time by part, mean of the replications", names, cells)
 
 
 def _why(answer: TrainAnswer) -> Table:
-    cells = tuple(
+    cells = (
         (cause.name, f"{cause.count:,.1f}", format_duration(cause.restart_s))
         for cause in answer.causes
     )
-    columns = (Column("cause"), Column("failures", True), Column("restart", True))
-    return Table("Causes of failures", columns, cells)
+    return text_table("Causes of failures", ("cause", ">failures", ">restart"), cells)
 
 
 def _details(answer: TrainAnswer) -> Iterator[Block]:
-    names = ("tokens", "steps", "step time [s]", "batch", "sequence", "tokens/s", "MFU")
-    cells = tuple(
+    names = (">tokens", ">steps", ">step time [s]", ">batch", ">sequence", ">tokens/s", ">MFU")
+    cells = (
         (
             f"{stage.tokens:,.0f}",
             f"{stage.steps:,}",
@@ -170,14 +169,12 @@ def _details(answer: TrainAnswer) -> Iterator[Block]:
         )
         for stage in answer.stages
     )
-    yield Table("Parts of the run", tuple(Column(name, True) for name in names), cells)
+    yield text_table("Parts of the run", names, cells)
     if answer.published:
-        numbers = (Column(name, True) for name in ("published", "predicted", "error"))
-        columns = (Column("metric"), *numbers, Column("source"))
-        yield Table("Published numbers", columns, tuple(_published(answer)))
+        columns = ("metric", ">published", ">predicted", ">error", "source")
+        yield text_table("Published numbers", columns, _published(answer))
     if answer.assumed:
-        reasons = tuple(answer.assumed.items())
-        yield Table("Assumptions", (Column("key"), Column("reason")), reasons)
+        yield text_table("Assumptions", ("key", "reason"), answer.assumed.items())
 
 
 def _published(answer: TrainAnswer) -> Iterator[tuple[str, ...]]:

@@ -9,14 +9,13 @@ are compared by the device time of a token.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, Unpack
 
 from clustersim.catalog.changes import Settings
 from clustersim.render.tables import percent
 from clustersim.reports.measures import changes_of, format_causes, format_change
-from clustersim.runs.arguments import settings_of
-from clustersim.runs.execution import OnProgress, ignore_progress
+from clustersim.runs.arguments import settings_of, study_of
+from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Differences
 from clustersim.runs.variants import ScenarioAnswer
 from clustersim.simulation.measures import Account, Kind, Measure, check_measure, measures_of
@@ -144,10 +143,7 @@ def compare(
     *,
     by: str | None = None,
     settings: Settings = (),
-    store: str | Path | None = None,
-    jobs: int | None = None,
-    executor: str | None = None,
-    on_progress: OnProgress = ignore_progress,
+    **execution: Unpack[Execution],
 ) -> CompareAnswer:
     """Compare scenarios, each with the first one: inputs, results and causes.
 
@@ -176,18 +172,18 @@ def compare(
     >>> [value.text for value in answer.comparisons[0].inputs]
     ['recompute full -> none']
     """
-    compared = read_compared(scenarios, settings)
-    names, loaded = compared.names, compared.loaded
+    variants, loaded, names = read_compared(scenarios, settings)
     if by is not None:
         (by, *_) = (check_measure("--by", by, kinds_of(each), each.name).name for each in loaded)
-    runs = compared.run(store=store, jobs=jobs, executor=executor, on_progress=on_progress)
+    study = study_of("compare", loaded[0].name, loaded[0].scenario.title, variants)
+    runs = run_study(study, variants, **execution)
     answers = [required(name, run) for name, run in zip(names, runs, strict=True)]
     measure = by or usual_measure(loaded, answers)
     return CompareAnswer(
         by=measure,
         runs=tuple(
             ComparedRun(name, variant.scenario, settings_of(variant.settings), answer)
-            for name, variant, answer in zip(names, compared.variants, answers, strict=True)
+            for name, variant, answer in zip(names, variants, answers, strict=True)
         ),
         comparisons=tuple(
             compare_two(

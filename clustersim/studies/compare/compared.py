@@ -1,14 +1,11 @@
 """The scenarios of a comparison: of one kind, each with a name of its own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from clustersim.catalog.changes import Settings
 from clustersim.errors import ScenarioError, SimulationError
-from clustersim.runs.arguments import check, settings_of, study_of, variant_of
-from clustersim.runs.execution import OnProgress, run_study
+from clustersim.runs.arguments import check, settings_of, variant_of
 from clustersim.runs.variants import FAILED, Run, ScenarioAnswer, Variant
 from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.simulation.measures import Kind
@@ -20,38 +17,10 @@ RATED: Final = ("concurrency", "offline")
 """Loads of which a faster service serves more; of the others it serves the same sooner."""
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Scenarios that are compared with the first of them.
-
-    Attributes
-    ----------
-    names : of the scenarios in this comparison
-    variants, loaded : the scenarios with their changes
-    """
-
-    names: tuple[str, ...]
-    variants: tuple[Variant, ...]
-    loaded: tuple[Loaded | LoadedService, ...]
-
-    def run(
-        self,
-        *,
-        store: str | Path | None,
-        jobs: int | None,
-        executor: str | None,
-        on_progress: OnProgress,
-    ) -> list[Run]:
-        """Run all scenarios; parameters as of `run_study`."""
-        first = self.loaded[0]
-        study = study_of("compare", first.name, first.scenario.title, self.variants)
-        return run_study(
-            study, self.variants, store=store, jobs=jobs, executor=executor, on_progress=on_progress
-        )
-
-
-def read_compared(scenarios: Sequence[str], settings: Settings) -> Compared:
-    """Return the scenarios of a comparison.
+def read_compared(
+    scenarios: Sequence[str], settings: Settings
+) -> tuple[list[Variant], list[Loaded | LoadedService], list[str]]:
+    """Return the scenarios of a comparison with their changes, and a name of each in it.
 
     Parameters
     ----------
@@ -79,7 +48,7 @@ def read_compared(scenarios: Sequence[str], settings: Settings) -> Compared:
         )
     own = [settings_of(variant.settings[len(shared) :]) for variant in variants]
     names = names_of([(one.name, extra) for one, extra in zip(loaded, own, strict=True)])
-    return Compared(tuple(names), tuple(variants), tuple(loaded))
+    return variants, loaded, names
 
 
 def check_one_kind(loaded: Sequence[Loaded | LoadedService]) -> None:

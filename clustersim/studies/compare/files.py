@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clustersim.render.charts import Waterfall
-from clustersim.render.charts.picture import Column, Table
+from clustersim.render.charts.picture import Table, text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
@@ -54,9 +54,10 @@ def page(answer: CompareAnswer, command: str = "") -> Page:
     several = len(comparisons) > 1
     findings = tuple(f"{comparison.finding}." for comparison in comparisons if several)
     heads, *lines = result_table(answer)
-    columns = (Column("result"), *(Column(name, True) for name in heads[1:]))
-    table = Table("results side by side", columns, tuple(map(tuple, lines)))
-    sections = [Section("Results", "answer", findings, (_cards(answer), table))]
+    names = ("result", *(f">{name}" for name in heads[1:]))
+    table = text_table("results side by side", names, lines)
+    cards = Cards(tuple(_card(run, answer) for run in answer.runs))
+    sections = [Section("Results", "answer", findings, (cards, table))]
     for number, comparison in enumerate(comparisons, 2):
         sections += _comparison(comparison, answer, f"-{number}" if several else "")
     return Page(_title(answer.runs), comparisons[0].finding, (*sections, _every(answer)), command)
@@ -68,11 +69,6 @@ def _title(runs: Sequence[ComparedRun]) -> str:
     if len(runs) > len(titles) or len(titles) > 2:
         return f"{titles[0]} and {counted(len(runs) - 1, 'other run')}"
     return " and ".join(titles)
-
-
-def _cards(answer: CompareAnswer) -> Cards:
-    """Return a card for each answer, with its measure."""
-    return Cards(tuple(_card(run, answer) for run in answer.runs))
 
 
 def _card(run: ComparedRun, answer: CompareAnswer) -> Card:
@@ -90,8 +86,8 @@ def _comparison(comparison: Comparison, answer: CompareAnswer, number: str) -> l
     """Return the causes, and the inputs and facts of both answers."""
     run = f": {comparison.after}" if number else ""
     drawn = [c for c in waterfalls(comparison, answer).values() if c.steps]
-    lines = tuple((row.label, row.text) for row in fact_rows(comparison))
-    facts = Table("before and after", (Column("fact"), Column("value")), lines)
+    lines = ((row.label, row.text) for row in fact_rows(comparison))
+    facts = text_table("before and after", ("fact", "value"), lines)
     return [
         Section(f"Causes{run}", f"why{number}", (), tuple(map(page_chart, drawn))),
         Section(f"Inputs and facts{run}", f"changed{number}", (), (_changed(comparison), facts)),
@@ -99,22 +95,22 @@ def _comparison(comparison: Comparison, answer: CompareAnswer, number: str) -> l
 
 
 def _changed(comparison: Comparison) -> Table:
-    columns = Column("input"), Column("before"), Column("after"), Column("in words")
-    lines = tuple(
+    names = ("input", "before", "after", "in words")
+    lines = (
         (value.path, format_value(value.before), format_value(value.after), value.text)
         for value in comparison.inputs
     )
-    return Table("inputs that differ, in SI units and in words", columns, lines)
+    return text_table("inputs that differ, in SI units and in words", names, lines)
 
 
 def _every(answer: CompareAnswer) -> Section:
     """Return all measures but those that are 0 in all answers."""
-    columns = [Column("measure"), *(Column(run.name, True) for run in answer.runs)]
+    names = ("measure", *(f">{run.name}" for run in answer.runs))
     numbers = [run.answer.measures() for run in answer.runs]
-    lines = tuple(
+    lines = (
         (name, *(f"{each[name]:.6g}" if name in each else "-" for each in numbers))
         for name in dict.fromkeys(name for each in numbers for name in each)
         if any(each.get(name) for each in numbers)
     )
-    table = Table("measures of all runs that are not 0", tuple(columns), lines)
+    table = text_table("measures of all runs that are not 0", names, lines)
     return Section("All measures", "numbers", (), (table,))

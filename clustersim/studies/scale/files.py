@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from clustersim.render.charts.picture import Column, Table
+from clustersim.render.charts.picture import Table, text_table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
@@ -104,12 +104,8 @@ def _section(kind: str, curves: Sequence[ScalingCurve]) -> Section:
 
 def _points_table(curve: ScalingCurve, curves: Sequence[ScalingCurve]) -> Table:
     head, *rows = text.table(curve)
-    columns = tuple(Column(name, name not in text.WORDS) for name in head)
-    return Table(
-        f"{curve_label(curve, curves)}, {curve.scaling} scaling",
-        columns,
-        tuple(map(tuple, rows)),
-    )
+    names = [name if name in text.WORDS else f">{name}" for name in head]
+    return text_table(f"{curve_label(curve, curves)}, {curve.scaling} scaling", names, rows)
 
 
 def _details(curves: Sequence[ScalingCurve]) -> Section:
@@ -125,6 +121,6 @@ def _details(curves: Sequence[ScalingCurve]) -> Section:
         for curve in curves
         for key, reason in curve.assumed.items()
     )
-    columns = (Column("about"), Column("curve"), Column("detail"))
     caption = "Losses, published numbers, skipped points and assumptions"
-    return Section("Details", "lines", (), (Table(caption, columns, (*lines, *reasons)),))
+    table = text_table(caption, ("about", "curve", "detail"), (*lines, *reasons))
+    return Section("Details", "lines", (), (table,))

@@ -11,12 +11,11 @@ Work is counted in tokens, or in model FLOPs where the points of a curve train s
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 from clustersim.catalog.changes import Settings
 from clustersim.runs.arguments import settings_of, study_of
-from clustersim.runs.execution import OnProgress, ignore_progress, run_study
+from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.variants import Run, ScenarioAnswer
 from clustersim.scenario.scaling import EFFICIENCY
 from clustersim.simulation.step.answer import RunAnswer
@@ -105,10 +104,7 @@ def scale(
     axis: str | None = None,
     against: int | None = None,
     settings: Settings = (),
-    store: str | Path | None = None,
-    jobs: int | None = None,
-    executor: str | None = None,
-    on_progress: OnProgress = ignore_progress,
+    **execution: Unpack[Execution],
 ) -> ScalingAnswer:
     """Compute scaling curves: efficiency over numbers of devices, and causes of lost efficiency.
 
@@ -153,11 +149,7 @@ def scale(
     curves = curves_of([scenarios] if isinstance(scenarios, str) else scenarios, request)
     variants = [point.variant for curve in curves for point in curve.points]
     study = study_of("scale", curves[0].name, curves[0].title, variants)
-    runs = iter(
-        run_study(
-            study, variants, store=store, jobs=jobs, executor=executor, on_progress=on_progress
-        )
-    )
+    runs = iter(run_study(study, variants, **execution))
     return ScalingAnswer(tuple(curve_of(c, [next(runs) for _ in c.points]) for c in curves))
 
 

@@ -110,6 +110,7 @@ SHOWN: Final[Mapping[AnswerKind, tuple[str, ...]]] = {
 def notes(curve: ScalingCurve) -> list[Row]:
     """Return the lines below the table of a curve."""
     unfit = ", ".join(f"{point.devices:,}" for point in curve.points if not point.fits)
+    assumed = f"{counted(len(curve.assumed), 'key')}: {', '.join(curve.assumed)}"
     return [
         *([Row("loss", format_loss(curve))] if len(curve.points) > 1 else []),
         *(Row("published", format_published(number, curve)) for number in curve.published),
@@ -120,7 +121,7 @@ def notes(curve: ScalingCurve) -> list[Row]:
         ),
         *(Row("skipped", line) for line in format_skipped(curve.skipped)),
         *([Row("memory", f"does not fit on {unfit} devices", warning=True)] if unfit else []),
-        *([Row("assumed", _assumed(curve.assumed))] if curve.assumed else []),
+        *([Row("assumed", assumed)] if curve.assumed else []),
     ]
 
 
@@ -138,10 +139,6 @@ def format_skipped(skipped: Sequence[SkippedPoint]) -> list[str]:
         example = f" (for {first.devices:,})" if len(points) > 1 else ""
         lines.append(f"{where} devices: {first.why}{example}")
     return lines
-
-
-def _assumed(keys: Mapping[str, str]) -> str:
-    return f"{counted(len(keys), 'key')}: {', '.join(keys)}"
 
 
 def losses(point: ScalingPoint) -> list[tuple[str, float]]:

@@ -15,8 +15,8 @@ from clustersim.render.charts import (
 )
 from clustersim.render.charts.bars import time_unit
 from clustersim.render.charts.lines import reference
-from clustersim.render.charts.picture import Column, Table
-from clustersim.render.page.page import Block, Card, Cards, Page, Section
+from clustersim.render.charts.picture import Table, text_table
+from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import percent
@@ -105,10 +105,9 @@ def page(answer: SearchAnswer, command: str = "") -> Page:
 
 
 def _summary(answer: SearchAnswer) -> Section:
-    lines = tuple((line.label, line.text) for line in rows(answer))
-    columns = Column("item"), Column("value")
-    blocks: tuple[Block, ...] = (Cards(_cards(answer)), Table("Summary", columns, lines))
-    return Section("Best layout", "answer", (), blocks)
+    lines = ((line.label, line.text) for line in rows(answer))
+    table = text_table("Summary", ("item", "value"), lines)
+    return Section("Best layout", "answer", (), (Cards(_cards(answer)), table))
 
 
 def _cards(answer: SearchAnswer) -> tuple[Card, ...]:
@@ -130,7 +129,7 @@ def _cards(answer: SearchAnswer) -> tuple[Card, ...]:
 
 def _ranking(answer: SearchAnswer) -> Table:
     measures = shown_measures(answer)
-    lines = tuple(
+    lines = (
         (
             f"{rank:,}",
             format_layout_values(one.set_),
@@ -139,20 +138,19 @@ def _ranking(answer: SearchAnswer) -> Table:
         )
         for rank, one in enumerate(answer.ranked[:SHOWN], 1)
     )
-    names = (*(measure.label for measure in measures), "bound over replay")
-    columns = Column("rank", True), Column("layout"), *(Column(name, True) for name in names)
+    names = (">rank", "layout", *(f">{m.label}" for m in measures), ">bound over replay")
     more = len(answer.ranked) - SHOWN
     rest = f"; {more:,} more are in search.csv" if more > 0 else ""
-    return Table(f"Layouts that fit, the best first{rest}", columns, lines, "Find layouts")
+    return text_table(f"Layouts that fit, the best first{rest}", names, lines, "Find layouts")
 
 
 def _rules(answer: SearchAnswer) -> tuple[Section, ...]:
     """Return the rules with the layouts that they exclude; no section without any."""
     if not answer.rules:
         return ()
-    lines = tuple((f"{rule.count:,}", rule.why) for rule in answer.rules)
-    columns = Column("layouts", True), Column("rule, with the numbers of the first layout")
-    return (Section("Excluded layouts", "rules", (), (Table("Rules", columns, lines),)),)
+    names = (">layouts", "rule, with the numbers of the first layout")
+    table = text_table("Rules", names, ((f"{rule.count:,}", rule.why) for rule in answer.rules))
+    return (Section("Excluded layouts", "rules", (), (table,)),)
 
 
 def scenario_text(scenario: Mapping[str, Any], gap: float | None, command: str) -> str:

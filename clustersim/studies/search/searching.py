@@ -20,7 +20,7 @@ from pydantic_core import to_jsonable_python
 
 from clustersim.answers import from_json, to_json
 from clustersim.catalog.changes import Scale, Settings
-from clustersim.runs.arguments import parse_settings
+from clustersim.runs.arguments import parse_settings, scenario_value, without_numbers
 from clustersim.runs.cache_key import key_of_answer
 from clustersim.runs.execution import CachedRuns, files_of
 from clustersim.runs.executors import workers
@@ -269,7 +269,7 @@ def _rules(layouts: StepLayouts | ServiceLayouts, found: Search) -> tuple[RuleCo
     """Return the rules with their counts; those that differ in numbers only are one."""
     counts, first = Counter[str](), dict[str, str]()
     for why, count in (*layouts.rules().items(), *found.invalid.items()):
-        pattern = re.sub(r"\d[\d,.]*", "#", re.sub(r"\([^()]*\)", "", why))
+        pattern = without_numbers(why)
         counts[pattern] += count
         first.setdefault(pattern, why)
     return tuple(RuleCount(first[pattern], count) for pattern, count in counts.most_common())
@@ -318,7 +318,7 @@ def _differences(
     if second is not None:
         yield _compared("second", best, second.settings, second.answer, by)
     base, _ = layouts.base(best.at)
-    values = {key: _value(base, key) for key in best.settings}
+    values = {key: scenario_value(base, key) for key in best.settings}
     variant, why = layouts.own(best.at)
     if variant is not None:
         run = found.runs.run(variant)
@@ -356,14 +356,6 @@ def _compared(
 def _other(best: Incumbent, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that differ from those of the best layout."""
     return {key: value for key, value in values.items() if best.settings.get(key) != value}
-
-
-def _value(loaded: Loaded | LoadedService, key: str) -> Any:
-    """Return a value of a scenario in the form that settings have."""
-    value: Any = loaded.scenario.model_dump(mode="json", by_alias=True)
-    for word in key.split("."):
-        value = value.get(word) if isinstance(value, dict) else None
-    return value.get("name", value) if isinstance(value, dict) else value
 
 
 LEFT_OUT: Final = ("published", "scaling", "assumed")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clustersim.render.charts import Axis, Lines, Series
-from clustersim.render.charts.picture import Column, Table
+from clustersim.render.charts.picture import Table, text_table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
@@ -52,8 +52,8 @@ def page(answer: SizeAnswer, command: str = "") -> Page:
 
 
 def _sections(answer: SizeAnswer) -> Iterator[Section]:
-    lines = tuple((row.label, row.text) for row in rows(answer))
-    table = Table("All results", (Column("item"), Column("result")), lines)
+    lines = ((row.label, row.text) for row in rows(answer))
+    table = text_table("All results", ("item", "result"), lines)
     yield Section("Summary", "answer", (), (Cards(tuple(_cards(answer))), table))
     chart = loss_by_size(answer)
     blocks: list[Block] = [] if chart is None else [page_chart(chart)]
@@ -79,9 +79,8 @@ def _cards(answer: SizeAnswer) -> Iterator[Card]:
 
 
 def _sizes_table(answer: SizeAnswer) -> Table:
-    names = ("parameters", "tokens", "loss", "MFU", "layout")
-    columns = tuple(Column(name, place < 4) for place, name in enumerate(names))
-    lines = tuple(
+    names = (">parameters", ">tokens", ">loss", ">MFU", "layout")
+    lines = (
         (
             count_text(one.parameters),
             count_text(one.tokens),
@@ -91,13 +90,12 @@ def _sizes_table(answer: SizeAnswer) -> Table:
         )
         for one in answer.sizes
     )
-    return Table("Models of other sizes", columns, lines)
+    return text_table("Models of other sizes", names, lines)
 
 
 def _laws_table(answer: SizeAnswer) -> Table:
-    names = ("law", "parameters", "tokens", "tokens a parameter", "loss", "range", "source", "note")
-    columns = tuple(Column(name, 0 < place < 5) for place, name in enumerate(names))
-    lines = tuple(
+    numbers = (">parameters", ">tokens", ">tokens a parameter", ">loss")
+    lines = (
         (
             law.law,
             count_text(law.parameters),
@@ -110,7 +108,8 @@ def _laws_table(answer: SizeAnswer) -> Table:
         )
         for law in answer.laws
     )
-    return Table(f"Optima for {answer.flops:.3g} FLOP", columns, lines)
+    names = ("law", *numbers, "range", "source", "note")
+    return text_table(f"Optima for {answer.flops:.3g} FLOP", names, lines)
 
 
 def loss_by_size(answer: SizeAnswer) -> Lines | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from clustersim.catalog.changes import Change, changes_of
-from clustersim.cost.prices import Price, price_of
+from clustersim.cost.prices import price_of
 from clustersim.errors import ScenarioError
 from clustersim.metrics.bill import Bill, bill
 from clustersim.simulation.training_run.train import train
@@ -164,7 +164,8 @@ def sized_answer(
     sizes : models that are compared, by parameters
     """
     result, law = found.trained.result, request.law
-    drawn, price = _drawn(found, days), _price(found)
+    accelerator = result.scenario.cluster.node.accelerator.name
+    drawn, price = _drawn(found, days), price_of(accelerator, "on-demand")
     name = f"{machine.cluster}-{machine.nodes}-nodes"
     return SizeAnswer(
         name=name,
@@ -179,7 +180,7 @@ def sized_answer(
         devices=machine.devices,
         nodes=machine.nodes,
         cluster=machine.cluster,
-        accelerator=result.scenario.cluster.node.accelerator.name,
+        accelerator=accelerator,
         framework=machine.framework,
         precision=machine.precision,
         goodput=found.goodput.share,
@@ -218,10 +219,6 @@ def _drawn(found: ModelSteps, days: float) -> Bill | None:
     useful = found.goodput.share * seconds
     accounting = {"useful": useful, "waiting": seconds - useful}
     return bill([(1.0, energy)], accounting, found.tokens)
-
-
-def _price(found: ModelSteps) -> Price | None:
-    return price_of(found.trained.result.scenario.cluster.node.accelerator.name, "on-demand")
 
 
 def _loss(law: Law, steps: ModelSteps) -> float | None:

@@ -236,7 +236,7 @@ def _fewest_nodes(
     machine: Machine, request: Sizing, model: str, tokens: float, days: float
 ) -> tuple[Machine, ModelSteps]:
     """Return the smallest machine with which a model trains in time: powers of 2, then quarters."""
-    most = _largest(machine)
+    most = machine.record(None).nodes  # of the whole machine
 
     def steps_on(nodes: int) -> ModelSteps | None:
         trained = fastest_layout(model, machine.with_nodes(nodes))
@@ -256,8 +256,3 @@ def _fewest_nodes(
         if fewer > nodes // 2 and (better := steps_on(fewer)) is not None:
             return machine.with_nodes(fewer), better
     return machine.with_nodes(nodes), steps
-
-
-def _largest(machine: Machine) -> int:
-    """Return the nodes of the whole machine."""
-    return machine.record(None).nodes

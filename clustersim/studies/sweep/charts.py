@@ -4,7 +4,7 @@ One axis gives bars, two give a heat map, more give parallel coordinates.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from clustersim.render.charts import (
     Axis,
@@ -46,10 +46,7 @@ def _bars(answer: SweepAnswer) -> Bars:
     (axis,), rows = _axes(answer), _best_rows(answer)
     best = _best_place(answer)
     return Bars(
-        title=_finding(answer),
-        caption=answer.title,
-        description=_description(answer),
-        contents=CONTENTS,
+        **_words(answer),
         names=axis.label,
         measure=_measure(answer),
         bars=tuple(
@@ -69,10 +66,7 @@ def _heat_map(answer: SweepAnswer) -> HeatMap:
     (down, across), rows = _axes(answer), _best_rows(answer)
     best = _best_place(answer)
     return HeatMap(
-        title=_finding(answer),
-        caption=answer.title,
-        description=_description(answer),
-        contents=CONTENTS,
+        **_words(answer),
         x=across,
         y=down,
         measure=_measure(answer),
@@ -104,13 +98,13 @@ def _parallel_coordinates(answer: SweepAnswer) -> ParallelCoordinates:
     note = f"A line for each of {len(rows):,} layouts that fit, the best in red. Not drawn:"
     note += f" {unfit:,} that do not fit, {len(verdicts) - unfit - len(rows):,}"
     return ParallelCoordinates(
-        title=_finding(answer),
-        caption=answer.title,
-        description=_description(answer),
+        **_words(answer),
         note=f"{note} invalid ones.",
-        contents=CONTENTS,
         axes=tuple(
-            named_places(_axis_name(answer, key, name), [*map(format_setting, values[key])])
+            named_places(
+                f"{name} (filled)" if key in answer.filled else name,
+                [*map(format_setting, values[key])],
+            )
             for key, name in keys_with_names(keys)
         ),
         measure=_measure(answer),
@@ -134,11 +128,14 @@ def _values(answer: SweepAnswer, key: str) -> list[Value]:
     return sorted({row[key] for row in answer.fitting if key in row}, key=float)
 
 
-def _axis_name(answer: SweepAnswer, key: str, name: str) -> str:
-    return f"{name} (filled)" if key in answer.filled else name
-
-
-CONTENTS: Final = "best layout for each combination of values"
+def _words(answer: SweepAnswer) -> dict[str, Any]:
+    """Return what charts of all layouts are called, whatever the number of their axes."""
+    return {
+        "title": _finding(answer),
+        "caption": answer.title,
+        "description": f"{answer.measure.axis} over {', '.join(short_keys(answer.chosen))}.",
+        "contents": "best layout for each combination of values",
+    }
 
 
 def _axes(answer: SweepAnswer) -> list[Axis]:
@@ -212,10 +209,6 @@ def _finding(answer: SweepAnswer) -> str:
     best = answer.fitting[0]
     title = f"Best of {count}: {amount(answer.measure, best[answer.by])}"
     return f"{title} with {point_of(answer.chosen, best)}" if len(answer.chosen) <= 3 else title
-
-
-def _description(answer: SweepAnswer) -> str:
-    return f"{answer.measure.axis} over {', '.join(short_keys(answer.chosen))}."
 
 
 # --- the front ------------------------------------------------------------------------------------

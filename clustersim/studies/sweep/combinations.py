@@ -6,7 +6,7 @@
 combination is a variant with its problem; a value that is invalid in any combination is an error.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Final
@@ -36,12 +36,8 @@ def grid(scenario: str, base: Loaded | LoadedService, axes: Sequence[SweepAxis])
     """
     _check_fills(axes, service=isinstance(base, LoadedService))
     _check_values(base, axes)
-    devices = _Devices(base)
-    return [_variant(scenario, devices, _joined(choices)) for choices in _combinations(axes)]
-
-
-def _combinations(axes: Sequence[SweepAxis]) -> Iterator[tuple[SweepChoice, ...]]:
-    return product(*(axis.choices for axis in axes))
+    devices, combinations = _Devices(base), product(*(axis.choices for axis in axes))
+    return [_variant(scenario, devices, _joined(choices)) for choices in combinations]
 
 
 def _joined(choices: Sequence[SweepChoice]) -> dict[str, Change]:

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Final
 
 from clustersim.render.charts import Picture
-from clustersim.render.charts.picture import Column, Table
-from clustersim.render.page.page import Block, Card, Cards, Page, Section
+from clustersim.render.charts.picture import Table, text_table
+from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import format_setting
@@ -84,10 +84,9 @@ def page(answer: SweepAnswer, command: str = "") -> Page:
 
 
 def _summary(answer: SweepAnswer) -> Section:
-    lines = tuple((line.label, line.text) for line in rows(answer) if line.label not in REASONS)
-    columns = Column("item"), Column("value")
-    blocks: tuple[Block, ...] = (Cards(_cards(answer)), Table("Summary", columns, lines))
-    return Section("Best layout", "answer", (), blocks)
+    lines = ((line.label, line.text) for line in rows(answer) if line.label not in REASONS)
+    table = text_table("Summary", ("item", "value"), lines)
+    return Section("Best layout", "answer", (), (Cards(_cards(answer)), table))
 
 
 def _cards(answer: SweepAnswer) -> tuple[Card, ...]:
@@ -109,18 +108,18 @@ def _ranking(answer: SweepAnswer) -> tuple[Table, ...]:
     if not answer.fitting:
         return ()
     keys, measures = answer.varying or [*answer.axes], shown_measures(answer)
-    lines = tuple(
+    lines = (
         (f"{rank:,}", *(format_setting(row.get(key)) for key in keys), *cells(measures, row))
         for rank, row in enumerate(answer.fitting[:SHOWN], 1)
     )
-    columns = (
-        Column("rank", True),
-        *(Column(name, _is_number(answer, key)) for key, name in keys_with_names(keys)),
-        *(Column(measure.label, True) for measure in measures),
+    names = (
+        ">rank",
+        *(">" * _is_number(answer, key) + name for key, name in keys_with_names(keys)),
+        *(f">{measure.label}" for measure in measures),
     )
     more = len(answer.fitting) - SHOWN
     rest = f"; {more:,} more are in sweep.csv" if more > 0 else ""
-    return (Table(f"Layouts that fit, the best first{rest}", columns, lines, "Find layouts"),)
+    return (text_table(f"Layouts that fit, the best first{rest}", names, lines, "Find layouts"),)
 
 
 def _is_number(answer: SweepAnswer, key: str) -> bool:
@@ -135,6 +134,6 @@ def _reasons(answer: SweepAnswer) -> tuple[Section, ...]:
     )
     if not lines:
         return ()
-    columns = Column("combinations"), Column("reason of the first")
-    table = Table("Reasons, the most frequent first", columns, lines)
+    names = ("combinations", "reason of the first")
+    table = text_table("Reasons, the most frequent first", names, lines)
     return (Section("Invalid combinations", "invalid", (), (table,)),)

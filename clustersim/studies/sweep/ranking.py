@@ -10,13 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from clustersim.catalog.changes import Settings, setting_place
-from clustersim.catalog.tree import is_fact
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.runs.arguments import parse_settings, study_of
-from clustersim.runs.execution import OnProgress, ignore_progress, run_study
+from clustersim.runs.arguments import parse_settings, scenario_value, study_of, without_numbers
+from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.limits import Limits, missed_limits, read_limits
 from clustersim.runs.table import DOES_NOT_FIT, FITS, Row, row
 from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
@@ -50,10 +49,7 @@ def sweep(
     pareto: str | None = None,
     limits: Limits = (),
     settings: Settings = (),
-    store: str | Path | None = None,
-    jobs: int | None = None,
-    executor: str | None = None,
-    on_progress: OnProgress = ignore_progress,
+    **execution: Unpack[Execution],
 ) -> SweepAnswer:
     """Run all combinations of some values; find the best one that fits and is within the limits.
 
@@ -99,9 +95,7 @@ def sweep(
     bounds = read_limits(limits, kinds, base.name)
     variants = grid(str(scenario), base, axes)
     study = study_of("sweep", base.name, base.scenario.title, variants)
-    runs = run_study(
-        study, variants, store=store, jobs=jobs, executor=executor, on_progress=on_progress
-    )
+    runs = run_study(study, variants, **execution)
     filled = filled_keys(axes)
     return rank(base, variants, runs, filled=filled, by=by, pareto=pareto, limits=bounds)
 
@@ -164,7 +158,7 @@ def rank(
         changed={
             key: ValueChange(old, value)
             for key, value in best.items()
-            if (old := _value(base, key)) != value
+            if (old := scenario_value(base, key)) != value
         },
         pareto=ParetoFront(cost, tuple(fitting[i]["position"] for i in front)),
         invalid=reasons_of(both, INVALID),
@@ -203,20 +197,6 @@ def _ranking(rows: Sequence[Row], by: Measure) -> list[Row]:
     )
 
 
-def _value(base: Loaded | LoadedService, key: str) -> Any:
-    """Return the value of a key in a scenario, defaults included; None if it has none."""
-    value: Any = base.scenario.model_dump(mode="json", by_alias=True)
-    for word in key.replace("[", ".").replace("]", "").split("."):
-        if isinstance(value, list) and word.isdecimal() and int(word) < len(value):
-            value = value[int(word)]
-        elif isinstance(value, dict):
-            value = value.get(word)
-        else:
-            return None
-    value = value["value"] if is_fact(value) else value
-    return value.get("name", value) if isinstance(value, dict) else value
-
-
 _START: Final = "\0"
 """Mark of the beginning of a problem."""
 
@@ -231,7 +211,7 @@ def reasons_of(both: Sequence[tuple[Variant, Run]], verdict: str) -> tuple[Reaso
     for position, (variant, run) in enumerate(both):
         if run.verdict == verdict:
             for problem in _problems(run.why or "", variant):
-                pattern = _pattern(problem)
+                pattern = without_numbers(problem)
                 messages.setdefault(pattern, problem)
                 groups.setdefault(pattern, {})[position] = None
     points = [variant.point for variant, _ in both]
@@ -255,11 +235,6 @@ def _problems(why: str, variant: Variant) -> Iterator[str]:
     for problem in re.split(rf"(?:^|; ){_START}+", marked):
         if problem:
             yield problem.replace(_START, "")
-
-
-def _pattern(problem: str) -> str:
-    """Return a problem without its numbers and without advice in parentheses."""
-    return re.sub(r"\d[\d,.]*", "#", re.sub(r"\([^()]*\)", "", problem))
 
 
 def _always(

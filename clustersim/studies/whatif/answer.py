@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf, prod
-from pathlib import Path
+from typing import Unpack
 
 from clustersim.catalog.changes import Settings
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.reports.measures import largest_changes
 from clustersim.runs.arguments import check, settings_in, settings_of, study_of, variant_of
-from clustersim.runs.execution import OnProgress, ignore_progress, run_study
+from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Numbers
 from clustersim.runs.variants import Run, ScenarioAnswer, Variant, Verdict, in_a_line
 from clustersim.simulation.measures import check_measure, measures_of
@@ -205,10 +205,7 @@ def whatif(
     settings: Settings = (),
     changes: Sequence[Settings] = (),
     by: str | None = None,
-    store: str | Path | None = None,
-    jobs: int | None = None,
-    executor: str | None = None,
-    on_progress: OnProgress = ignore_progress,
+    **execution: Unpack[Execution],
 ) -> WhatIfAnswer:
     """Run each change of a scenario alone, and all together; rank them by what they improve.
 
@@ -244,9 +241,7 @@ def whatif(
     if by is not None:
         by = check_measure("--by", by, kinds_of(base), base.name).name
     study = study_of("whatif", base.name, base.scenario.title, requested.all)
-    runs = run_study(
-        study, requested.all, store=store, jobs=jobs, executor=executor, on_progress=on_progress
-    )
+    runs = run_study(study, requested.all, **execution)
     required(base.name, runs[0])
     answers = [run.answer for run in runs if run.answer is not None]
     return rank_changes(requested, runs, by or usual_measure([base], answers))

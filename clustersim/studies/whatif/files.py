@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from clustersim.render.charts import Axis, Step, Waterfall
-from clustersim.render.charts.picture import Column, Table
+from clustersim.render.charts.picture import Table, text_table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
@@ -56,8 +56,8 @@ def page(answer: WhatIfAnswer, command: str = "") -> Page:
 def _ranking(answer: WhatIfAnswer) -> Section:
     """Return the changes, the best first, and remarks on them."""
     blocks: list[Block] = [Cards(tuple(_cards(answer))), _ranked(answer)]
-    if lines := tuple((row.label, row.text) for row in rows(answer)):
-        blocks.append(Table("remarks", (Column("about"), Column("remark")), lines))
+    if lines := [(row.label, row.text) for row in rows(answer)]:
+        blocks.append(text_table("remarks", ("about", "remark"), lines))
     return Section("Results", "answer", (), tuple(blocks))
 
 
@@ -80,9 +80,9 @@ def _card(answer: WhatIfAnswer, name: str, change: ChangeResult) -> Card:
 def _ranked(answer: WhatIfAnswer) -> Table:
     heads, *lines = table(answer) or [["gain", "", *WORDS]]
     order = [heads.index("change"), *(i for i, name in enumerate(heads) if name != "change")]
-    columns = tuple(Column(heads[i] or "change of it", heads[i] not in WORDS) for i in order)
-    body = tuple(tuple(line[i] for i in order) for line in lines)
-    return Table(f"changes by the {measure_of(answer).label}", columns, body)
+    names = [("" if heads[i] in WORDS else ">") + (heads[i] or "change of it") for i in order]
+    body = ([line[i] for i in order] for line in lines)
+    return text_table(f"changes by the {measure_of(answer).label}", names, body)
 
 
 _ROOM: Final = 28
@@ -106,7 +106,11 @@ def _savings(answer: WhatIfAnswer, together: ChangeResult, interaction: float) -
     measure, base = measure_of(answer), answer.base.measures()[answer.by]
     joined = [change for change in answer.changes if {*change.settings} <= {*together.settings}]
     steps = [
-        Step(change_label(change.settings), _kind(change.part), change.change or 0.0)
+        Step(
+            change_label(change.settings),
+            "other" if change.part is None else part_kind(change.part),
+            change.change or 0.0,
+        )
         for change in joined
     ]
     steps.append(Step("interaction", "other", interaction))
@@ -126,10 +130,6 @@ def _savings(answer: WhatIfAnswer, together: ChangeResult, interaction: float) -
         kinds=LEGENDS.get(together.account or "", ()),
     )
     return chart.in_unit() if measure.unit == "s" else chart
-
-
-def _kind(part: str | None) -> str:
-    return "other" if part is None else part_kind(part)
 
 
 def change_label(settings: Sequence[str]) -> str:

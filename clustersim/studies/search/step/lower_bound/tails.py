@@ -24,7 +24,6 @@ from clustersim.program.weights import on_rank
 from clustersim.studies.search.step.lower_bound.division import StageKinds
 from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives
 from clustersim.workload.finetune import trainable
-from clustersim.workload.model import Layer
 from clustersim.workload.parameters import Parameters, embedding_parameters, head_parameters
 
 
@@ -68,7 +67,8 @@ class Tails:
 
     def __init__(self, job: Job, collectives: QuickestCollectives) -> None:
         self._job, self._collectives = job, collectives
-        self._layers = [trainable(job.model, layer, job.finetune) for layer in _layer_kinds(job)]
+        layers = dict.fromkeys(job.model.stack)  # the different ones, in order
+        self._layers = [trainable(job.model, layer, job.finetune) for layer in layers]
         self._embedding, self._logits = _ends(job)
 
     def of(self, stages: StageKinds, chunks: int) -> TailTimes:
@@ -164,11 +164,6 @@ def pieces_of(layers: int) -> int:
 def _moved(costs: Sequence[Cost]) -> float:
     """Return the time of the bytes of collectives [s]."""
     return sum(cost.seconds - cost.latency for cost in costs)
-
-
-def _layer_kinds(job: Job) -> list[Layer]:
-    """Return the different layers of a model, in order."""
-    return [*dict.fromkeys(job.model.stack)]
 
 
 def _ends(job: Job) -> tuple[Parameters, Parameters]:
