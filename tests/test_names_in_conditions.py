@@ -116,6 +116,8 @@ def field(node: ast.AST) -> list[tuple[int, str]]:
 
 def named_in(source: str, known: frozenset[str]) -> list[Found]:
     """Return the texts and fields of a module in which a word of a name stands."""
+    if known.isdisjoint(words(source)):
+        return []
     tree = ast.parse(source)
     constants = {
         target.id: node.value

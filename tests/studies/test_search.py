@@ -31,7 +31,7 @@ from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.step.space import FREE, Choices, Space
 from clustersim.studies.search.text import rows
 from clustersim.units import GIB
-from commands import ending
+from commands import output, printed
 from small import small
 
 LARGE = pytest.mark.large
@@ -100,7 +100,8 @@ def found(tmp_path_factory):
 @pytest.mark.parametrize("job", JOBS)
 def test_no_replay_is_faster_than_its_bound_nor_smaller(job):
     """The bound of each random layout is at most its replay, in time, memory and energy."""
-    times, memories, energies = ratios(*JOBS[job], count=8)
+    count = 5 if job == "concurrent steps" else 8
+    times, memories, energies = ratios(*JOBS[job], count=count)
 
     assert len(times) > 4
     assert max(times) <= 1
@@ -405,7 +406,7 @@ def test_a_repeated_search_is_answered_from_the_run_cache(tmp_path):
     again = search(file, settings=FIXED, store=store, jobs=1)
     wider = search(file, settings=FIXED, store=store, gap=0.01, jobs=1)
     file.write_text(file.read_text().replace("micro: 1", "micro: 2"))
-    edited = search(file, settings=["batch.global=16"], store=store, jobs=1)
+    edited = search(file, settings=["batch.global=16", *FIXED], store=store, jobs=1)
 
     assert first.fresh >= first.layouts.replayed > 0
     assert replace(again, fresh=first.fresh, wall_s=first.wall_s) == first
@@ -453,10 +454,9 @@ def test_an_unreachable_scheduler_leaves_no_store(tmp_path, monkeypatch):
 # --- the answer -----------------------------------------------------------------------------------
 
 
-def test_the_answer_has_its_documented_keys(tmp_path):
+def test_the_answer_has_its_documented_keys(found):
     """`best` is a run with its `set`, and the answer survives JSON."""
-    answer = search(small(tmp_path), settings=FIXED, jobs=1)
-    data = json.loads(json.dumps(to_json(answer)))
+    data = json.loads(json.dumps(to_json(found)))
 
     assert {"best", "ranked", "layouts", "gap", "wall_s"} <= data.keys()
     assert data["best"]["set"]["plan.data"] * data["best"]["set"]["plan.pipeline"] <= 8
@@ -464,44 +464,38 @@ def test_the_answer_has_its_documented_keys(tmp_path):
     assert {*data["layouts"]} == {
         *("possible", "excluded", "bounded", "memory", "replayed", "open", "limited")
     }  # fmt: skip
-    assert from_json(SearchAnswer, data) == replace(answer)
+    assert from_json(SearchAnswer, data) == found
 
 
-def test_differences_add_up(tmp_path):
+def test_differences_add_up(found):
     """The parts of a difference add up to what the best layout saves."""
-    answer = search(small(tmp_path), settings=["batch.global=16"], jobs=1)
-
-    assert [one.against for one in answer.differences] == ["second", "scenario"]
-    for one in answer.differences:
-        (total,) = (a.total for a in answer.best.accounts() if a.name == one.account)
+    assert [one.against for one in found.differences] == ["second", "scenario"]
+    for one in found.differences:
+        (total,) = (a.total for a in found.best.accounts() if a.name == one.account)
         assert sum(one.parts.values()) == pytest.approx(total - one.before, rel=1e-9)
 
 
 def test_search_prints_its_finding_first(capsys, tmp_path):
     """The command prints the best layout, the proof and the counts, and writes its files."""
-    out = tmp_path / "out"
-    store = tmp_path / "studies.db"
-    code, printed, complaint = ending(
-        capsys, "search", str(small(tmp_path)), "--jobs=1", f"--out={out}", f"--store={store}"
-    )
-    lines = printed.splitlines()
+    out, settings = tmp_path / "out", [f"--set={setting}" for setting in FIXED]
+    places = f"--out={out}", f"--store={tmp_path / 'studies.db'}"
+    text = output(capsys, "search", small(tmp_path), "--jobs=1", *settings, *places)
+    lines = text.splitlines()
 
-    assert (code, complaint) == (0, "")
     assert lines[1].startswith("best          tensor ")
     assert lines[0] == "Best layout of gpt3-1.3b on 8 devices of selene"
-    assert "no other layout is better" in printed
+    assert "no other layout is better" in text
     assert {"report.html", "summary.json", "search.csv"} <= {path.name for path in out.iterdir()}
 
 
-def test_a_best_layout_without_room_for_errors_of_predictions_names_a_limit(tmp_path):
+def test_a_best_layout_without_room_for_errors_of_predictions_names_a_limit(found):
     """A layout at the edge of the memory was reported like one with room to spare."""
-    answer = search(small(tmp_path), settings=["batch.global=16"], jobs=1)
-    memory = answer.best.memory
+    memory = found.best.memory
     needed = memory.peak_bytes - memory.parts["fragmentation"]
 
     def margins(capacity: float) -> list[str]:
-        best = replace(answer.best, memory=replace(memory, capacity_bytes=capacity))
-        return [line.text for line in rows(replace(answer, best=best)) if line.label == "margin"]
+        best = replace(found.best, memory=replace(memory, capacity_bytes=capacity))
+        return [line.text for line in rows(replace(found, best=best)) if line.label == "margin"]
 
     assert margins(1.16 * needed) == []
     (edge,) = margins(1.14 * needed)
@@ -549,15 +543,10 @@ def test_memory_alone_is_estimated_above_its_bound():
 def test_the_scenario_of_the_best_layout_runs_alike(capsys, tmp_path):
     """The file of `-o` has the best layout, and a run of it the same step time."""
     best = tmp_path / "best.yaml"
-    code, printed, _ = ending(
-        capsys,
-        *("search", str(small(tmp_path)), "--set", "cluster.nic.bandwidth=/2"),
-        *("--set", "recompute=none", "--set", "batch.micro=1"),
-        *("--devices", "16", "-o", str(best), "--jobs", "1", "--json"),
-    )
-    data = json.loads(printed)
+    settings = "cluster.nic.bandwidth=/2", "batch.micro=1", *FIXED
+    options = "--devices", "16", "-o", best, *(f"--set={setting}" for setting in settings)
+    data = printed(capsys, "search", small(tmp_path), *options)
 
-    assert code == 0
     assert simulate(best).step_time == pytest.approx(data["best"]["step_time_s"], rel=1e-9)
     assert load(best).scenario.devices == 16
 
@@ -598,11 +587,3 @@ def test_only_layouts_that_can_be_launched_are_searched():
     assert answer.best is not None
     for one in answer.ranked:
         assert launch_arguments(load("frontier-22b", one.set_), "deepspeed").missing == {}
-
-
-def test_launch_arguments_of_another_program_are_rejected(capsys):
-    """`--as` names the program of the framework, or is one line."""
-    code, printed, complaint = ending(capsys, "search", "frontier-22b", "--as", "torchtitan")
-
-    assert (code, printed) == (2, "")
-    assert complaint.endswith("is launched as 'deepspeed' (--as deepspeed)\n")

@@ -169,7 +169,7 @@ def test_the_fewest_nodes_train_in_time():
 def test_no_other_size_of_the_list_has_a_lower_loss():
     """Of a list of models the one with the lowest loss is the answer."""
     models = "gpt3-1.3b,llama2-7b"
-    found = size("dgx-h100", nodes=2, days=2, law="replication", family=models, batch_tokens=TOKENS)
+    found = size("dgx-h100", nodes=1, days=2, law="replication", family=models, batch_tokens=TOKENS)
 
     assert found.loss == min(one.loss for one in found.sizes)
     assert {one.model for one in found.sizes} == {"gpt3-1.3b", "llama2-7b"}

@@ -30,7 +30,7 @@ SMALL = Variant("frontier-22b", ("batch.global=16",))
 LAW = settings(max_examples=20, deadline=None)
 ALL_KINDS = pytest.mark.parametrize("kind", KINDS)
 PAIR = [("plan.zero=0",), ("batch.micro=2",)]
-RUN = "megatron-1t-84-days training.replications=100"
+RUN = "megatron-1t-84-days training.replications=30"
 SERVICE = "llama3-70b-h100-serving load.concurrency=8 load.requests=16"
 BY = {"step": "step_time_s", "training run": "days", "service": "tpot"}
 
