@@ -1,21 +1,28 @@
 """Layers of a rank without a scenario, and sums over their kernels, which several files test."""
 
-from dataclasses import replace
-
+from clustersim.catalog.frameworks import KernelFacts
 from clustersim.workload.kernels import Collective, Flash, Gemm, Stream, flat
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.model import Layer
-from clustersim.workload.slice import KernelChoice, Slice
+from clustersim.workload.slice import Slice
 
 PLAIN = Layer()
 """A layer without experts that sees all tokens."""
 
 
+def kernel_facts(attention="flash", gradient_accumulation=6.0, **facts):
+    """Return the kernels of a framework, with the defaults of its file."""
+    return KernelFacts.model_construct(
+        attention=attention, bias_gelu_fused=True, bias_dropout_fused=True, loss_forward=38.0,
+        loss_backward=14.0, gradient_accumulation=gradient_accumulation, **facts,
+    )  # fmt: skip
+
+
 def slice_of(model, tensor=1, micro=1, attention="flash", **facts):
     """Return a slice; keys of a framework's kernels may be given as well as those of a slice."""
-    kernels = KernelChoice(attention, True, True, 6.0, 38.0, 14.0)
+    kernels = kernel_facts(attention)
     own = {key: facts.pop(key) for key in list(facts) if hasattr(kernels, key)}
-    return Slice(model, micro, tensor, replace(kernels, **own), **facts)
+    return Slice(model, micro, tensor, kernels.model_copy(update=own), **facts)
 
 
 def block(part, layer=PLAIN):

@@ -12,9 +12,11 @@ from pydantic import (
     PrivateAttr,
     SerializerFunctionWrapHandler,
     WithJsonSchema,
+    WrapSerializer,
     model_serializer,
     model_validator,
 )
+from pydantic_core import PydanticUseDefault
 
 from clustersim import units
 from clustersim.escaping import one_line
@@ -154,9 +156,28 @@ class SourcedValue(BaseModel, Generic[T]):
 
 if TYPE_CHECKING:
     Fact = Annotated[T, "stated with its source"]
+    Usual = Annotated[T, "stated with its source, or missing where it is the default"]
 else:  # files have the table, readers of a record the value: see Strict
     Fact = SourcedValue
     Fact.__name__ = Fact.__qualname__ = "Fact"  # in JSON Schemas
+
+    class Usual:
+        """A fact that may be missing: readers then have the default of the field, dumps null."""
+
+        def __class_getitem__(cls, kind: Any) -> Any:
+            """Return the type of a field that has facts of some kind."""
+            default, stated = BeforeValidator(_or_default), WrapSerializer(_if_stated)
+            return Annotated[Fact[kind] | None, default, stated]
+
+
+def _or_default(value: object) -> object:
+    if value is None:
+        raise PydanticUseDefault
+    return value
+
+
+def _if_stated(value: Any, handler: SerializerFunctionWrapHandler) -> Any:
+    return handler(value if isinstance(value, SourcedValue) else None)
 
 
 def _plain(value: Any) -> Any:

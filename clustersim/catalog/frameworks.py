@@ -17,6 +17,7 @@ from clustersim.catalog.facts import (
     Seconds,
     Share,
     Strict,
+    Usual,
     Whole,
 )
 
@@ -104,7 +105,7 @@ class PipelineFacts(Strict):
     blocking: Fact[bool]
     gathers_forward: Fact[Whole]
     gathers_backward: Fact[Whole]
-    forwards_first: Fact[bool] | None = None
+    forwards_first: Usual[bool] = True
 
 
 Times = Whole
@@ -148,37 +149,37 @@ class KernelFacts(Strict):
     """
 
     attention: Fact[Literal["unfused", "math", "fused-softmax", "flash"]]
-    products_share: Fact[Positive] | None = None
-    attention_share: Fact[Positive] | None = None
-    attention_cudnn: Fact[bool] | None = None
+    products_share: Usual[Positive] = 1.0
+    attention_share: Usual[Positive] = 1.0
+    attention_cudnn: Usual[bool] = False
     bias_gelu_fused: Fact[bool]
     bias_dropout_fused: Fact[bool]
     gradient_accumulation: Fact[NotNegative]
     loss_forward: Fact[NotNegative]
     loss_backward: Fact[NotNegative]
     loss_kept: Fact[NotNegative] | None = None
-    weight_cast_forward: Fact[NotNegative] | None = None
-    weight_cast_backward: Fact[NotNegative] | None = None
-    query_copies: Fact[BothWays] | None = None
-    key_copies: Fact[BothWays] | None = None
-    result_copies: Fact[BothWays] | None = None
-    query_kept: Fact[Whole] | None = None
-    kv_repeated: Fact[bool] | None = None
-    ring_result: Fact[OnceAndEach] | None = None
-    ring_gradients: Fact[OnceAndEach] | None = None
+    weight_cast_forward: Usual[NotNegative] = 0.0
+    weight_cast_backward: Usual[NotNegative] = 0.0
+    query_copies: Usual[BothWays] = (0, 0)
+    key_copies: Usual[BothWays] = (0, 0)
+    result_copies: Usual[BothWays] = (0, 0)
+    query_kept: Usual[Whole] = 1
+    kv_repeated: Usual[bool] = False
+    ring_result: Usual[OnceAndEach] = (0.0, 0.0)
+    ring_gradients: Usual[OnceAndEach] = (0.0, 0.0)
     ring_sent: Fact[OnceAndEach] | None = None
-    ring_waits: Fact[bool] | None = None
-    tensor_pipelined: Fact[bool] | None = None
-    tensor_overlap: Fact[bool] | None = None
-    gated_fused: Fact[bool] | None = None
-    gate_merged: Fact[bool] | None = None
+    ring_waits: Usual[bool] = False
+    tensor_pipelined: Usual[bool] = False
+    tensor_overlap: Usual[bool] = False
+    gated_fused: Usual[bool] = True
+    gate_merged: Usual[bool] = True
     adapters_merged: Fact[bool] | None = None
-    adapters_scaled: Fact[bool] | None = None
-    rotary_fused: Fact[bool] | None = None
-    norm_fused: Fact[bool] | None = None
-    norm_persistent: Fact[bool] | None = None
-    dropout_mask: Fact[NotNegative] | None = None
-    cast_searched: Fact[bool] | None = None
+    adapters_scaled: Usual[bool] = False
+    rotary_fused: Usual[bool] = True
+    norm_fused: Usual[bool] = True
+    norm_persistent: Usual[bool] = False
+    dropout_mask: Usual[NotNegative] = 1
+    cast_searched: Usual[bool] = False
 
 
 class OptimiserFacts(Strict):
@@ -208,9 +209,9 @@ class GradientFacts(Strict):
     bytes_each: Fact[NotNegative]
     overlap: Fact[Literal["never", "without-pipeline", "always"]]
     sharded_collective: Fact[Literal["all-reduce", "reduce-scatter"]]
-    share_each: Fact[Seconds] | None = None
+    share_each: Usual[Seconds] = 0.0
     gathered: Fact[NotNegative] | None = None
-    gather_overlap: Fact[bool] | None = None
+    gather_overlap: Usual[bool] = False
 
 
 class ShardingFacts(Strict):
@@ -238,15 +239,15 @@ class ShardingFacts(Strict):
     gather: Fact[NotNegative]
     reduce: Fact[NotNegative]
     each_microbatch: Fact[bool]
-    calls: Fact[Count] | None = None
-    small: Fact[Count] | None = None
-    by_module: Fact[bool] | None = None
-    recompute_gathers: Fact[bool] | None = None
-    host_each: Fact[Seconds] | None = None
-    gather_copied: Fact[NotNegative] | None = None
-    reduce_copied: Fact[NotNegative] | None = None
-    kept_in_pipeline: Fact[bool] | None = None
-    adapters_apart: Fact[bool] | None = None
+    calls: Usual[Count] = 1
+    small: Usual[Count] = 0
+    by_module: Usual[bool] = False
+    recompute_gathers: Usual[bool] = False
+    host_each: Usual[Seconds] = 0.0
+    gather_copied: Usual[NotNegative] = 0.0
+    reduce_copied: Usual[NotNegative] = 0.0
+    kept_in_pipeline: Usual[bool] = False
+    adapters_apart: Usual[bool] = False
 
 
 class ExpertFacts(Strict):
@@ -270,15 +271,15 @@ class ExpertFacts(Strict):
     grouped: Fact[bool]
     once_per_node: Fact[bool]
     dispatched: Fact[NotNegative] | None = None
-    sorted: Fact[bool] | None = None
-    counted: Fact[bool] | None = None
-    separate: Fact[bool] | None = None
-    bookkeeping: Fact[BothWays] | None = None
-    synchronised: Fact[bool] | None = None
-    overlapped: Fact[bool] | None = None
+    sorted: Usual[bool] = False
+    counted: Usual[bool] = False
+    separate: Usual[bool] = False
+    bookkeeping: Usual[BothWays] = (0, 0)
+    synchronised: Usual[bool] = False
+    overlapped: Usual[bool] = False
     exchange_units: Fact[Count] | None = None
-    padded: Fact[bool] | None = None
-    fused: Fact[bool] | None = None
+    padded: Usual[bool] = False
+    fused: Usual[bool] = False
 
 
 class GraphFacts(Strict):
@@ -347,5 +348,5 @@ class FrameworkRecord(Record):
     runtime_memory: Fact[Bytes]
     fragmentation: Fact[Share] | None = None
     passes: Fact[Fraction] | None = None
-    launches_wait: Fact[bool] | None = None
+    launches_wait: Usual[bool] = False
     launch: LaunchArguments | None = None

@@ -94,7 +94,7 @@ def memory_recipe(job: Job) -> MemoryRecipe:
         sharded=sharding is not None,
         frees=sharding.reshard if sharding else True,
         prefetch=sharding.prefetch if sharding else 0,
-        by_module=bool(sharding and sharding.by_module),
+        by_module=sharding.by_module if sharding else False,
         runtime=framework.runtime_memory + ((graphs and graphs.memory) or 0.0),
         fragmentation=framework.fragmentation,
     )

@@ -100,7 +100,7 @@ class Compilation:
             wiring=plan.wired,
             microbatches=plan.microbatches,
             tensor_ranks=tensor_ranks,
-            blocking=job.software.pipeline.blocking,
+            blocking=job.framework.pipeline.blocking,
             norm_sync=norm_sync(job),
             capacities=folded.links.capacities,
             link_names=folded.links.names,

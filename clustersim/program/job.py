@@ -9,13 +9,13 @@ import numpy as np
 
 from clustersim.answers import answer_from
 from clustersim.arrays import Integers, numbered
-from clustersim.catalog.frameworks import FrameworkRecord
+from clustersim.catalog.frameworks import ExpertFacts, FrameworkRecord, StateBytes
 from clustersim.disturbance import Cause
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.program.collectives.messages import arrangements
-from clustersim.program.framework import Framework, plain_framework
+from clustersim.program.dispatch import Dispatch
 from clustersim.program.layers import Layers
 from clustersim.program.schedules import Schedule
 from clustersim.program.schedules.batch_order import batch_order
@@ -29,7 +29,7 @@ from clustersim.workload.finetune import Finetune
 from clustersim.workload.model import Transformer
 from clustersim.workload.ops import NO_OFFLOAD, NONE, Offload, Recompute
 from clustersim.workload.routing import BALANCED, Routing
-from clustersim.workload.slice import PRECISIONS, Slice, kernel_choice
+from clustersim.workload.slice import PRECISIONS, UNSTATED_EXPERTS, Slice
 
 T = TypeVar("T")
 
@@ -109,18 +109,40 @@ class Job:
         return slowest_of(self.cluster.accelerator, self.plan.ranks)
 
     @cached_property
-    def software(self) -> Framework:
-        """The framework's values for this precision, without their sources."""
-        return plain_framework(self.framework, self.precision)
+    def dispatch(self) -> Dispatch:
+        """How the host issues kernels."""
+        graphs, own = self.framework.graphs, self.framework
+        replay = 0.0 if graphs is None else graphs.replay
+        return Dispatch(own.dispatch, own.dispatch_backward, own.launches_wait, replay)
+
+    @property
+    def experts(self) -> ExpertFacts:
+        """How layers with experts run."""
+        return self.framework.experts or UNSTATED_EXPERTS
+
+    @property
+    def state(self) -> StateBytes:
+        """The bytes of training state in this precision."""
+        return self.framework.state[self.precision]
+
+    @property
+    def reduced_bytes(self) -> float:
+        """Bytes of a gradient as it is reduced [B]."""
+        reduced = self.state.reduced
+        return self.framework.gradients.bytes_each if reduced is None else reduced
 
     @cached_property
     def shard(self) -> Slice:
         """The share of a layer that one rank computes for one microbatch."""
+        kernels, own = self.framework.kernels, self.state.accumulation
+        if own is not None:
+            kernels = kernels.model_copy(update={"gradient_accumulation": own})
         return answer_from(
             Slice,
             self.plan,
             model=self.model,
-            kernels=kernel_choice(self.framework, self.precision),
+            kernels=kernels,
+            expert_kernels=self.experts,
             routing=self.routing,
             precision=PRECISIONS[self.precision],
             finetune=self.finetune,
@@ -130,18 +152,17 @@ class Job:
     @cached_property
     def layers(self) -> Layers:
         """The layers of all chunks, and their operations."""
-        parts = self.software.dispatch.graphs.parts
+        graphs = self.framework.graphs
+        parts = () if graphs is None else tuple(graphs.parts)
         return Layers(self.model, self.plan, self.recompute, self.shard, parts)
 
     @cached_property
     def weights(self) -> Weights:
         """The parameters of layers and stages."""
-        sharding = self.software.sharding
+        sharding = self.framework.sharding
         gathered = float(self.shard.width) if sharding is None else sharding.gather
-        stored = self.software.weight_bytes
-        return Weights(
-            self.model, self.plan, self.layers, self.finetune, self.frozen_ends, stored, gathered
-        )
+        ends, stored = self.frozen_ends, self.state.weights
+        return Weights(self.model, self.plan, self.layers, self.finetune, ends, stored, gathered)
 
     @cached_property
     def order(self) -> Order:
@@ -155,7 +176,7 @@ class Job:
 
         See `program.movement.sharding`.
         """
-        sharding = self.software.sharding
+        sharding = self.framework.sharding
         apart = sharding is not None and sharding.adapters_apart
         return apart and self.finetune is not None and self.plan.zero >= 3
 
@@ -166,7 +187,7 @@ class Job:
         Weights that are kept from forward to backward are gathered in the forward only; those that
         a pipeline keeps until the last backward of a step, once at the end.
         """
-        plan, sharding = self.plan, self.software.sharding
+        plan, sharding = self.plan, self.framework.sharding
         if plan.zero < 3 or sharding is None:
             return ()
         if plan.pipeline > 1 and not plan.reshard and sharding.kept_in_pipeline:
@@ -176,7 +197,7 @@ class Job:
     @cached_property
     def reduces_in_blocks(self) -> bool:
         """Whether blocks reduce the gradients of their layers, each when it is computed."""
-        sharding = self.software.sharding
+        sharding = self.framework.sharding
         if self.plan.zero < 2 or sharding is None:
             return False
         return sharding.each_microbatch or self.plan.microbatches == 1
@@ -190,5 +211,5 @@ class Job:
     @property
     def overlapped_reduction(self) -> bool:
         """Whether gradients are reduced concurrently with the last backward."""
-        overlap = self.software.gradients.overlap
+        overlap = self.framework.gradients.overlap
         return overlap == "always" or (overlap == "without-pipeline" and self.plan.pipeline == 1)

@@ -77,7 +77,7 @@ def _optimiser_seconds(job: Job, stage: int) -> float:
     """Return the time of the optimiser step of a stage [s]."""
     if job.offload.host_optimiser:
         return host_tail(job, stage)
-    passes, weights = job.software.optimiser, job.weights
+    passes, weights = job.framework.optimiser, job.weights
     trained = weights.trained(stage)
     moved = passes.held * weights.on_rank(trained)
     moved += passes.updated * weights.on_rank(trained, sharded=job.plan.zero >= 1)
@@ -97,7 +97,7 @@ def expose_gathers(
     occupied : for each gather, how long other traffic of the step occupies its links [s]
     """
     job, plan = blocks.job, blocks.job.plan
-    if not job.software.gradients.gather_overlap or not tail.parameters:
+    if not job.framework.gradients.gather_overlap or not tail.parameters:
         return tail
     forward = blocks.block(stage, 0, FORWARD, pattern)[0].total
     layers = max(1, len(plan.layers_of(stage, 0)))
@@ -140,7 +140,7 @@ def copy_seconds(job: Job, stage: int) -> float:
     ends that the stage has. Hugging Face nanotron, ``distributed.py``, ``all_gather_coalesced``,
     ``update_output``, copies them in a loop.
     """
-    plan, seconds = job.plan, job.software.gradients.share_each
+    plan, seconds = job.plan, job.framework.gradients.share_each
     if not seconds or not 1 <= plan.zero <= 2 or plan.sharers == 1:
         return 0.0
     layers = sum(len(plan.layers_of(stage, chunk)) for chunk in range(plan.chunks))
@@ -150,5 +150,5 @@ def copy_seconds(job: Job, stage: int) -> float:
 
 def _tensors_of_layer(job: Job) -> int:
     """Return the weights of a layer: products before and after attention, MLP, norms [count]."""
-    separate_gate = job.model.gated and not job.software.gate_merged
+    separate_gate = job.model.gated and not job.framework.kernels.gate_merged
     return 2 + (3 if separate_gate else 2) + 2

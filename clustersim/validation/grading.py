@@ -248,7 +248,7 @@ def layer_times_of(job: Job) -> LayerTimes:
             return groups.cost(collective, pattern).seconds
 
         chain = chain_seconds(kernels, job.device, moved, job.cluster.occupied)
-        return job.software.dispatch.of(chain.of_backward() if back else chain).total
+        return job.dispatch.of(chain.of_backward() if back else chain).total
 
     recomputed = [op for op in ops if op.name in stacked.recomputed]
     back = seconds(backward(ops), back=True)

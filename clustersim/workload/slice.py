@@ -5,10 +5,10 @@ t tensor ranks, c context ranks, V vocabulary.
 """
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from clustersim.catalog.frameworks import FrameworkRecord, KernelFacts
+from clustersim.catalog.frameworks import ExpertFacts, KernelFacts
 from clustersim.catalog.models import ExpertShape
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.kernels import Collective, Gemm
@@ -56,111 +56,8 @@ PRECISIONS: Final = {
 activations stay in bf16: Transformer Engine, ``fp8_autocast``."""
 
 
-@dataclass(frozen=True)
-class KernelChoice:
-    """The kernels of a layer in a framework.
-
-    Attributes
-    ----------
-    attention : ``flash``, ``fused-softmax``, ``math`` or ``unfused``
-    bias_gelu_fused, bias_dropout_fused : whether these chains are fused into one kernel
-    gradient_accumulation : bytes moved per weight and microbatch to accumulate gradients [B]
-    loss_forward, loss_backward : bytes moved per logit by the cross-entropy [B]
-    tensor_overlap : whether tensor-parallel collectives overlap with the products of the backward
-    gated_fused, rotary_fused, norm_fused : whether the activation and product of a gated MLP,
-        rotary position embedding and RMSNorm are one kernel each
-    gate_merged : whether the gate and up projections of a gated MLP are one product
-    norm_persistent : whether the backward of a norm is a single pass
-    dropout_mask : bytes per element of a saved dropout mask [B]
-    experts_grouped : whether the products of a rank's experts are one grouped kernel
-    dispatched : bytes per element of dispatched activations; their stored width if None [B]
-    rows_sorted : whether received rows are copied into the order of the experts, and back
-    rows_counted : whether row counts and routing weights are separate messages
-    experts_separate : whether products and conversions are issued for each expert
-    experts_fused : whether activation and conversions are part of the experts' products
-    experts_padded : whether rows are copied to multiples that 8-bit products need, and back
-    bookkeeping : small kernels that count and number rows, forward and backward
-    products_share : rate of matrix products relative to the device file
-    attention_share : rate of flash attention relative to the device file
-    attention_cudnn : whether flash attention is cuDNN's, if the device file has it
-    query_copies, key_copies, result_copies : layout copies of queries, keys with values, and the
-        result around flash attention, forward and backward; of the result only with several
-        sequences per microbatch
-    query_kept : tensors of their size that queries keep alive where keys are not shared [count]
-    kv_repeated : whether keys and values are copied to the queries that share them
-    adapters_scaled : whether the products of an adapter scale their results without a pass
-    ring_result, ring_gradients : bytes moved to merge the partial results of ring attention, once
-        and for each step after the first, per element of the result, and of queries, keys and
-        values [B]
-    ring_sent : bytes that each rank of a ring sends in the backward, once and for each step after
-        the first, per element of its keys and values; both and their gradients if None [B]
-    ring_waits : whether transfers of the ring are waited for before attention
-    tensor_pipelined : whether tensor-parallel collectives are pipelined with adjacent products
-    cast_searched : whether a separate pass finds the scale of a tensor converted to 8 bits
-    loss_kept : bytes saved per logit by the loss; None for both widths of it [B]
-    weight_cast_forward, weight_cast_backward : bytes moved per use to cast a weight to 8 bits; none
-        if weights are cast once per step [B]
-    """
-
-    attention: str
-    bias_gelu_fused: bool
-    bias_dropout_fused: bool
-    gradient_accumulation: float
-    loss_forward: float
-    loss_backward: float
-    tensor_overlap: bool = False
-    gated_fused: bool = True
-    gate_merged: bool = True
-    rotary_fused: bool = True
-    norm_fused: bool = True
-    norm_persistent: bool = False
-    dropout_mask: float = 1
-    experts_grouped: bool = True
-    dispatched: float | None = None
-    rows_sorted: bool = False
-    rows_counted: bool = False
-    experts_separate: bool = False
-    experts_fused: bool = False
-    experts_padded: bool = False
-    bookkeeping: tuple[int, int] = (0, 0)
-    cast_searched: bool = False
-    products_share: float = 1.0
-    attention_share: float = 1.0
-    attention_cudnn: bool = False
-    loss_kept: float | None = None
-    weight_cast_forward: float = 0.0
-    weight_cast_backward: float = 0.0
-    query_copies: tuple[int, int] = (0, 0)
-    key_copies: tuple[int, int] = (0, 0)
-    result_copies: tuple[int, int] = (0, 0)
-    query_kept: int = 1
-    kv_repeated: bool = False
-    adapters_scaled: bool = False
-    ring_result: tuple[float, float] = (0.0, 0.0)
-    ring_gradients: tuple[float, float] = (0.0, 0.0)
-    ring_sent: tuple[float, float] | None = None
-    ring_waits: bool = False
-    tensor_pipelined: bool = False
-
-
-def kernel_choice(framework: FrameworkRecord, recipe: str) -> KernelChoice:
-    """Return the kernels of a framework file, with the documented defaults.
-
-    Parameters
-    ----------
-    recipe : name of the precision, which may have its own gradient accumulation
-    """
-    facts, experts = framework.kernels, framework.experts
-    known = {field.name for field in fields(KernelChoice)}
-    chosen = {name: getattr(facts, name) for name in KernelFacts.model_fields if name in known}
-    if experts is not None:
-        chosen |= {"experts_grouped": experts.grouped, "dispatched": experts.dispatched}
-        chosen |= {"rows_sorted": experts.sorted, "rows_counted": experts.counted}
-        chosen |= {"experts_separate": experts.separate, "experts_fused": experts.fused}
-        chosen |= {"bookkeeping": experts.bookkeeping, "experts_padded": experts.padded}
-    if (own := framework.state[recipe].accumulation) is not None:
-        chosen["gradient_accumulation"] = own
-    return KernelChoice(**{name: value for name, value in chosen.items() if value is not None})
+UNSTATED_EXPERTS: Final = ExpertFacts.model_construct(grouped=True, once_per_node=False)
+"""How layers with experts run in a framework that does not offer them."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +73,7 @@ class Slice:
         ``all-gather`` or ``ulysses``
     expert, expert_tensor : ranks that share the experts of a layer, and those that share an expert
     routing : the load of ranks in a layer with experts
-    kernels : the kernels of the framework
+    kernels, expert_kernels : the kernels of the framework
     precision : precision of products, storage and communication
     finetune : adapters that are trained instead of the model; None without any
     frozen_ends : ends of the model that are not trained where its layers are
@@ -185,7 +82,7 @@ class Slice:
     model: Transformer
     micro: int
     tensor: int
-    kernels: KernelChoice
+    kernels: KernelFacts
     sequence_parallel: bool = False
     context: int = 1
     context_method: str = "ring"
@@ -195,6 +92,7 @@ class Slice:
     precision: Precision = field(default=PRECISIONS["bf16"])
     finetune: Finetune | None = None
     frozen_ends: frozenset[str] = frozenset()
+    expert_kernels: ExpertFacts = UNSTATED_EXPERTS
 
     @property
     def frozen(self) -> bool:

@@ -1,7 +1,6 @@
 """Kernels as libraries and frameworks run them: attention by library, copies, casts, pipelining."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -24,8 +23,9 @@ from clustersim.workload.kernels import Collective, Flash, Gemm, Head, Overlappe
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.ops import backward, forward
-from clustersim.workload.slice import PRECISIONS, KernelChoice, Slice
+from clustersim.workload.slice import PRECISIONS, Slice
 from enumerated import joint_traffic
+from slices import kernel_facts
 
 MODEST = settings(max_examples=20, deadline=None)
 
@@ -40,7 +40,7 @@ H100, A100 = (
 
 def kernels(model=LLAMA, tensor=1, micro=2, precision="bf16", shared=False, **facts):
     """Return the kernels of a layer, forward and backward."""
-    choice = replace(KernelChoice("flash", True, True, 0.0, 38.0, 14.0), **facts)
+    choice = kernel_facts(gradient_accumulation=0.0, **facts)
     part = Slice(
         model, micro, tensor, choice, sequence_parallel=shared, precision=PRECISIONS[precision]
     )

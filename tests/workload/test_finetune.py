@@ -18,7 +18,8 @@ from clustersim.workload.layers.pieces import column_op, row_op
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.ops import backward
 from clustersim.workload.parameters import layer_parameters
-from clustersim.workload.slice import PRECISIONS, KernelChoice, Slice
+from clustersim.workload.slice import PRECISIONS, Slice
+from slices import kernel_facts
 
 MODEST = settings(max_examples=20, deadline=None)
 ALL = frozenset({"qkv", "output", "mlp"})
@@ -27,7 +28,7 @@ LLAMA_70B = Transformer(
     kv_heads=8, norm="rms", mlp="gated", positions="rotary", tied=False,
     biases=frozenset(), dropout=False
 )  # fmt: skip
-CHOICE = KernelChoice("flash", True, True, 6, 38, 14)
+CHOICE = kernel_facts()
 PLAIN = Layer()
 
 
@@ -63,7 +64,7 @@ def passes(kernels, word):
 def test_products_that_scale_what_they_make_save_a_pass_over_the_output_each_way():
     """Two reads and writes of 2048 x 4096 numbers of 16 bits forward, and as many backward."""
     plain = part_of(lora())
-    scaled = replace(plain, kernels=replace(CHOICE, adapters_scaled=True))
+    scaled = replace(plain, kernels=kernel_facts(adapters_scaled=True))
     apart, inside = (linear(part, "output", "output", 2048, 4096, 8192) for part in (plain, scaled))
     saved = 2 * 2 * 2048 * 4096
 
@@ -173,7 +174,7 @@ def test_tokens_that_an_adapter_reads_are_gathered_in_16_bits():
 
 def test_collectives_overlap_with_the_products_of_frozen_weights():
     """With pipelining the largest product is cut, not that of an adapter in front of it."""
-    piped = replace(CHOICE, tensor_pipelined=True)
+    piped = kernel_facts(tensor_pipelined=True)
     part = replace(part_of(lora(), tensor=4), sequence_parallel=True, kernels=piped)
     down = row_op("down", part, "down", "mlp", 8192, 7168)
     overlapped = [k for k in down.forward + down.backward if isinstance(k, Overlapped)]
@@ -337,7 +338,7 @@ def test_frozen_ends_have_no_gradients_and_no_states(name):
     assert untrained[-1] >= vocabulary
     assert not any(untrained[1:-1])
     for stage in stages:
-        width = whole.software.weight_bytes
+        width = whole.state.weights
         assert frozen.weights.frozen(stage).weights.all == pytest.approx(width * untrained[stage])
         assert whole.weights.frozen(stage).weights.all == 0
     assert products(backward(embedding_ops(frozen.shard))) == 0

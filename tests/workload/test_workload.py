@@ -37,7 +37,7 @@ from clustersim.workload.parameters import (
     layer_parameters,
     model_parameters,
 )
-from slices import PLAIN, block, collectives, flops, moved
+from slices import PLAIN, block, collectives, flops, kernel_facts, moved
 from slices import slice_of as slice_by
 
 MODEST = settings(max_examples=20, deadline=None)
@@ -244,8 +244,8 @@ def test_fused_kernels_move_the_bytes_that_they_must_and_unfused_ones_more():
     for a bias of its own.
     """
     fused, unfused = (slice_of(GPT3, 8, 1, how) for how in ("fused-softmax", "unfused"))
-    apart = replace(unfused, kernels=replace(unfused.kernels, bias_gelu_fused=False))
-    together = replace(unfused, kernels=replace(unfused.kernels, bias_gelu_fused=True))
+    apart = replace(unfused, kernels=kernel_facts("unfused", bias_gelu_fused=False))
+    together = replace(unfused, kernels=kernel_facts("unfused", bias_gelu_fused=True))
     scores, inner = 12 * 2048**2, 2048 * 6144
 
     assert moved(forward(block(fused)), "softmax") == 3 * scores

@@ -186,7 +186,7 @@ def _gradient_bytes(job: Job) -> float:
     """Return the bytes of the gradients of the mean rank [B]."""
     stages = range(job.plan.pipeline)
     weights = sum(job.weights.on_rank(job.weights.trained(stage)) for stage in stages)
-    return weights / len(stages) * job.software.gradients.reduced
+    return weights / len(stages) * job.reduced_bytes
 
 
 # --- the time of a token --------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class Blocks:
         kind, chunk = code.paired
         other, _ = self.block(stage, chunk, kind, pattern)
         own = overlapped_step(own, other, self.job.cluster.occupied)
-        return self.job.software.dispatch.of(own), recomputed
+        return self.job.dispatch.of(own), recomputed
 
     def shortest(self, stage: int) -> Floats:
         """Return for each replica the shortest time of a forward and backward of a chunk [s]."""
@@ -124,13 +124,13 @@ class Blocks:
 
     def _key_of_stage(self, stage: int) -> tuple[int, int, bytes]:
         """Return what the times of all blocks of a stage depend on."""
-        exchanged = self.job.software.experts.overlapped
+        exchanged = self.job.experts.overlapped
         numbers = self.communicators.pattern_numbers[stage]
         return stage if exchanged else -1, self.job.layers.alike[stage], numbers.tobytes()
 
     def _key(self, stage: int, chunk: int, kind: str, pattern: Pattern) -> object:
         """Return what the time of a block depends on."""
-        exchanged = self.job.software.experts.overlapped and kind in OPPOSITE
+        exchanged = self.job.experts.overlapped and kind in OPPOSITE
         return self.job.layers.content(stage, chunk), kind, pattern, stage if exchanged else None
 
     def _block(
@@ -138,7 +138,7 @@ class Blocks:
     ) -> tuple[Seconds, Seconds]:
         work = self.work(stage, chunk, kind)
         own, recomputed = self._alone(work, kind, pattern)
-        if self.job.software.experts.overlapped and kind in OPPOSITE:
+        if self.job.experts.overlapped and kind in OPPOSITE:
             opposite = OPPOSITE[kind]
             other, _ = self._alone(self.work(stage, chunk, opposite), opposite, pattern)
             own = self._exchanging(stage, own, other)
@@ -160,9 +160,9 @@ class Blocks:
             exposed = self._exposed_moves(work, kind, pattern)
             if job.adapter_units:  # the host cannot issue ahead while the device waits for a layer
                 issued = replace(seconds, launches=seconds.launches + exposed.launches)
-                seconds = replace(seconds, dispatch=job.software.dispatch.of(issued).dispatch)
+                seconds = replace(seconds, dispatch=job.dispatch.of(issued).dispatch)
             seconds += exposed
-        return job.software.dispatch.of(seconds), repeated
+        return job.dispatch.of(seconds), repeated
 
     def _exchanging(self, stage: int, own: Seconds, other: Seconds) -> Seconds:
         """Return a block whose exchange overlaps with the opposite block of another microbatch.
@@ -171,11 +171,11 @@ class Blocks:
         those that run alone and those that do not: the forwards that follow its first backward.
         """
         job, cluster = self.job, self.job.cluster
-        units = job.software.experts.exchange_units
+        units = job.experts.exchange_units
         occupied = cluster.occupied if units is None else units / cluster.accelerator.compute_units
         forwards = job.order.columns(stage)[0] == KINDS.index(FORWARD)
         share = float(forwards[int(forwards.argmin()) :].sum() / forwards.sum())
-        return job.software.dispatch.of(overlapped_step(own, other, occupied, share))
+        return job.dispatch.of(overlapped_step(own, other, occupied, share))
 
     def _exposed_moves(self, work: BlockWork, kind: str, pattern: Pattern) -> Seconds:
         """Return the additional time of a block due to moves of its weights and gradients.
@@ -198,14 +198,14 @@ class Blocks:
     @property
     def _ahead(self) -> int:
         """Units that are fetched ahead of the current one."""
-        sharding = self.job.software.sharding
+        sharding = self.job.framework.sharding
         return 0 if sharding is None else sharding.prefetch
 
     def units(
         self, stage: int, code: Code, pattern: Pattern, shared: SharedCollectives
     ) -> Units | None:
         """Return a block unit by unit; None where none of its collectives shares links."""
-        concurrent = code.paired is not None or self.job.software.experts.overlapped
+        concurrent = code.paired is not None or self.job.experts.overlapped
         if not shared.any or (concurrent and not shared.serial):
             return None
         work = self.work(stage, code.chunk, code.kind)

@@ -62,7 +62,7 @@ class LayerTimes:
             recomputed = [op for op in ops if op.name in stacked.recomputed and repeats]
             graph = Seconds(replays=float(bool(captured)))
             own = self._ops(ops, kind, pattern, captured) + graph
-            if kind == FORWARD and self._job.software.experts.synchronised:
+            if kind == FORWARD and self._job.experts.synchronised:
                 own = replace(own, dispatch=self._followed(stacked, pattern))
             self._known[key] = own, self._ops(recomputed, FORWARD, pattern, captured)
         return self._known[key]
@@ -91,7 +91,7 @@ class LayerTimes:
 
     def _followed(self, stacked: StackedLayer, pattern: Pattern) -> float:
         """Return the idle time of a layer's forward after the host has waited for its routing."""
-        layers, dispatch = self._job.layers, self._job.software.dispatch
+        layers, dispatch = self._job.layers, self._job.dispatch
         captured, followed = layers.captured(stacked.layer), layers.followed(stacked.layer)
         chains = [
             self._ops([op], FORWARD, pattern, captured)

@@ -115,7 +115,7 @@ def kernels_of_ends(
 ) -> tuple[list[Kernel], list[Kernel]]:
     """Return the kernels of a block before its layers and after them."""
     first, last = job.plan.ends(stage, chunk)
-    pipeline, layers = job.software.pipeline, job.layers
+    pipeline, layers = job.framework.pipeline, job.layers
     gathers = pipeline.gathers_forward if kind == FORWARD else pipeline.gathers_backward
     received = not (first if kind == FORWARD else last)
     gathered = boundary_gather(job.shard, gathers if pipeline.sharded and received else 0)

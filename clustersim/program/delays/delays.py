@@ -181,7 +181,7 @@ class Delays:
         The block takes the longer of what its device and its host need, or both where the host
         waits for each kernel.
         """
-        dispatch = self._job.software.dispatch
+        dispatch = self._job.dispatch
         busy, issued = seconds.busy + more, dispatch.issued(seconds, delay)
         return np.asarray(busy + issued if dispatch.launches_wait else np.maximum(busy, issued))
 

@@ -59,14 +59,14 @@ class SyncPoints:
     def axes(self) -> frozenset[Axis]:
         """The axes of these collectives between the kernels of a layer."""
         paired = any(code.paired for code in self._job.order.codes)
-        if paired or self._job.software.experts.overlapped:
+        if paired or self._job.experts.overlapped:
             return frozenset()
         axes = {call.axis for calls in self._blocks.calls for call in calls.inner}
         return frozenset(axes - {*OF_CELL})
 
     def at_gather(self, fetched: Transfers) -> bool:
         """Return whether replicas wait for each other where something is fetched for a layer."""
-        sharding = self._job.software.sharding
+        sharding = self._job.framework.sharding
         ahead = sharding is not None and sharding.prefetch > 0 and not self._job.adapter_units
         return not ahead and any(isinstance(each, Collective) for each in fetched)
 

@@ -69,7 +69,9 @@ def host_tail(job: Job, stage: int) -> float:
     device if they are kept there.
     """
     link, owned = HostLink(job), _share(job, job.weights.trained(stage))
-    seconds = host_optimiser_seconds(job.cluster, job.software.optimiser.host_updated * owned)
+    facts = job.framework.optimiser
+    updated = facts.updated if facts.host_updated is None else facts.host_updated
+    seconds = host_optimiser_seconds(job.cluster, updated * owned)
     if not _reduced(job):
         seconds += link.seconds(HostCopy("gradients", _gradient_bytes(job) * owned, "to-host"))
     if not job.offload.parameters:
@@ -89,5 +91,5 @@ def _share(job: Job, parameters: Parameters) -> float:
 
 def _gradient_bytes(job: Job) -> float:
     """Return the bytes of a gradient in a copy to the host [B]."""
-    sharding = job.software.sharding
-    return job.software.gradients.reduced if sharding is None else sharding.reduce
+    sharding = job.framework.sharding
+    return job.reduced_bytes if sharding is None else sharding.reduce

@@ -26,8 +26,8 @@ for the factor before.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from clustersim.catalog.frameworks import ShardingFacts
 from clustersim.cost.kernels.products import stream_seconds
-from clustersim.program.framework import Sharding
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
 from clustersim.timeline import BACKWARD, FORWARD
@@ -67,7 +67,7 @@ def replicated(job: Job, parameters: Parameters) -> list[Replicated]:
 
 def layer_fetch(job: Job, stacked: StackedLayer, kind: str) -> list[Collective]:
     """Return the gathers that a layer waits for."""
-    sharding = job.software.sharding
+    sharding = job.framework.sharding
     if sharding is None or kind not in job.gathering_kinds:
         return []
     twice = sharding.recompute_gathers and kind == BACKWARD and stacked.recomputed
@@ -103,7 +103,7 @@ def _bytes_of_factors(job: Job, layer: Layer) -> Parameters:
 
 def _layer_reductions(job: Job, layer: Layer, kind: str) -> list[Collective]:
     """Return the reductions that follow a layer."""
-    sharding = job.software.sharding
+    sharding = job.framework.sharding
     if sharding is None or kind != BACKWARD or not job.reduces_in_blocks:
         return []
     weights = job.weights.trained_of(layer)
@@ -127,7 +127,7 @@ def ends_moves(job: Job, stage: int, chunk: int, kind: str) -> list[list[Collect
             return [[], []]
         width = job.weights.gathered_bytes
         return [[*_gathers(job, end.scaled(width), 1)] for end in (before, after)]
-    sharding = job.software.sharding
+    sharding = job.framework.sharding
     if sharding is None or not job.reduces_in_blocks:
         return [[], []]
     before, after = job.weights.trained_outside(stage, chunk)
@@ -140,7 +140,7 @@ def local_seconds(job: Job, collectives: Iterable[Collective]) -> float:
     The host prepares the shares of all ranks one by one; the device copies them to and from a
     contiguous buffer.
     """
-    sharding, plan = job.software.sharding, job.plan
+    sharding, plan = job.framework.sharding, job.plan
     if sharding is None:
         return 0.0
     ranks = {"data": plan.sharers, "expert-data": plan.expert_copies}
@@ -161,7 +161,7 @@ def _gathers(job: Job, nbytes: Parameters, calls: int) -> Iterator[Collective]:
 
 
 def _reductions(
-    job: Job, sharding: Sharding, weights: Parameters, calls: int
+    job: Job, sharding: ShardingFacts, weights: Parameters, calls: int
 ) -> Iterator[Collective]:
     for group in replicated(job, weights.scaled(sharding.reduce)):
         nbytes = group.amount / calls

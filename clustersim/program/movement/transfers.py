@@ -77,7 +77,7 @@ def _transfers_along(job: Job, hops: Sequence[Hop]) -> list[TrafficRows]:
 def sent_bytes(job: Job) -> float:
     """Return what a rank sends to the next stage for a microbatch [B]."""
     shard = job.shard
-    ranks = job.plan.tensor if job.software.pipeline.sharded else shard.shared
+    ranks = job.plan.tensor if job.framework.pipeline.sharded else shard.shared
     return shard.width * shard.stream / ranks
 
 
@@ -129,7 +129,7 @@ def joint_collectives(job: Job, communicators: Communicators) -> dict[Name, Traf
                 joint |= {(kind, stage, axis): of_stage for stage, of_stage in moved.items()}
     if job.reduces_embedding:
         rows = job.model.vocab * job.model.hidden / plan.tensor
-        nbytes = rows * job.software.gradients.reduced
+        nbytes = rows * job.reduced_bytes
         joint["embedding",] = _between(job, 0, plan.pipeline - 1, nbytes, "embedding")
     return joint | _mirrored_sums(job)
 
@@ -150,7 +150,7 @@ def _mirrored_sums(job: Job) -> dict[Name, TrafficRows]:
     for stage in range(plan.pipeline // 2):
         other = plan.pipeline - 1 - stage
         weights = job.weights.on_rank(job.weights.trained(stage))
-        nbytes = weights * job.software.gradients.bytes_each
+        nbytes = weights * job.framework.gradients.bytes_each
         sums["mirrored", stage] = _between(job, stage, other, nbytes, f"stages {stage} and {other}")
     return sums
 
@@ -164,11 +164,11 @@ def reductions(job: Job, trained: Parameters) -> Iterator[Call]:
     """
     if job.reduces_in_blocks:
         return
-    gradients = job.software.gradients
+    collective = job.state.collective or job.framework.gradients.sharded_collective
     for group in replicated(job, trained):
-        nbytes = group.amount * gradients.reduced
+        nbytes = group.amount * job.reduced_bytes
         if group.sharers > 1:
-            operation = gradients.collective if job.plan.zero else "all-reduce"
+            operation = collective if job.plan.zero else "all-reduce"
             yield Call(group.axis, operation, nbytes)
         if group.copies > 1:
             yield Call("copies", "all-reduce", nbytes / group.sharers)
@@ -178,7 +178,7 @@ def gathers(job: Job, trained: Parameters) -> Iterator[Call]:
     """Yield the gathers of new weights of a stage, where their optimiser states are sharded."""
     if not job.plan.zero or FORWARD in job.gathering_kinds:
         return
-    gathered = job.software.gradients.gathered
+    gathered = job.framework.gradients.gathered
     width = job.shard.width if gathered is None else gathered
     for group in replicated(job, trained):
         if group.sharers > 1:

@@ -1,7 +1,7 @@
 """The answer of a catalogue entry: facts with sources, derived quantities and pictures."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
@@ -12,7 +12,6 @@ from clustersim.catalog.machines import ClusterRecord, NodeRecord
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import ScenarioError
 from clustersim.reports.show.derived import Derived, derived_of, derived_of_cluster
-from clustersim.workload.slice import KernelChoice
 
 if TYPE_CHECKING:
     from clustersim.render.diagram import Diagram
@@ -269,9 +268,9 @@ UNSUPPORTED: Final = ("sharding", "experts", "context", "graphs")
 """Keys without which a framework does not have the feature."""
 
 DEFAULTS: Final = {
-    f"kernels.{field.name}": field.default
-    for field in fields(KernelChoice)
-    if field.name in KernelFacts.model_fields and isinstance(field.default, bool | int | float)
+    f"kernels.{name}": field.default
+    for name, field in KernelFacts.model_fields.items()
+    if isinstance(field.default, bool | int | float)
 }
 """Defaults of keys of kernels."""
 

@@ -233,8 +233,7 @@ def schedule_of(loaded: Loaded) -> Schedule:
 
 def schedule_named(name: str, framework: FrameworkRecord) -> Schedule:
     """Return a schedule by its name, as a framework runs it."""
-    first = framework.pipeline.forwards_first
-    return SCHEDULES[name].as_run(forwards_first=first is None or first)
+    return SCHEDULES[name].as_run(forwards_first=framework.pipeline.forwards_first)
 
 
 def schedule_file(loaded: Loaded) -> Path | None:

@@ -108,7 +108,7 @@ def experts_ops(shard: Slice) -> list[Op]:
     """Return the operations of a layer's experts, with the router first."""
     shape, m = shard.experts, shard.model
     columns = shape.ffn // shard.expert_tensor
-    fused = shard.kernels.experts_fused
+    fused = shard.expert_kernels.fused
     activation = activation_op(shard, float(_rows(shard) * columns), "expert activation")
     padding = _padding(shard)
     experts = [
@@ -159,7 +159,7 @@ def _router(shard: Slice) -> Op:
     """Scores of all experts for each token, and the top k."""
     m, shape = shard.model, shard.experts
     tokens, scores = _tokens(shard), 4.0 * _tokens(shard) * shape.count
-    ahead, back = shard.kernels.bookkeeping
+    ahead, back = shard.expert_kernels.bookkeeping
     return Op(
         "router",
         forward=(
@@ -186,7 +186,8 @@ def _row_copies(shard: Slice, name: str) -> Op:
 
 def _dispatch(shard: Slice) -> Op:
     """Send rows to the ranks of their experts; ranks that share an expert gather them."""
-    width = shard.width if shard.kernels.dispatched is None else shard.kernels.dispatched
+    sent = shard.expert_kernels.dispatched
+    width = shard.width if sent is None else sent
     whole = shard.width * _rows(shard) * shard.model.hidden
     return Op(
         "dispatch",
@@ -211,14 +212,14 @@ def _sorting(shard: Slice, name: str) -> list[Kernel]:
 
     Megatron-Core, ``MoEAlltoAllTokenDispatcher``, permutation 2 and unpermutation 2.
     """
-    if not shard.kernels.rows_sorted or shard.expert in (1, shard.experts.count):
+    if not shard.expert_kernels.sorted or shard.expert in (1, shard.experts.count):
         return []
     return [Stream(name, 2.0 * shard.width * _rows(shard) * shard.model.hidden)]
 
 
 def _counts(shard: Slice) -> list[Kernel]:
     """Exchange the row counts per expert in the group, in numbers of 8 bytes."""
-    if not shard.kernels.rows_counted or shard.expert == 1:
+    if not shard.expert_kernels.counted or shard.expert == 1:
         return []
     nbytes = 8.0 * shard.experts.count * shard.expert
     return [Collective("token counts", "all-gather", nbytes, "expert")]
@@ -226,7 +227,7 @@ def _counts(shard: Slice) -> list[Kernel]:
 
 def _weights(shard: Slice, name: str) -> list[Kernel]:
     """Send the routing weight of each row in 32 bits, in a separate message."""
-    if not shard.kernels.rows_counted or shard.expert == 1:
+    if not shard.expert_kernels.counted or shard.expert == 1:
         return []
     return [Collective(name, "all-to-all", 4.0 * _copies(shard), "expert")]
 
@@ -285,13 +286,13 @@ def _product(
     local = shard.experts.count // shard.expert
     rows = _rows(shard)
     m = max(1, round(rows / local))
-    batch, times = (local, 1) if shard.kernels.experts_grouped else (1, local)
-    launches = local if shard.kernels.experts_separate else 1
+    batch, times = (local, 1) if shard.expert_kernels.grouped else (1, local)
+    launches = local if shard.expert_kernels.separate else 1
     assert times == 1 or launches == 1, "products run one after another or concurrently"
 
     def products(of: str, m: int, n: int, k: int, *, of_weight: bool = False) -> list[Gemm]:
         product = shard.gemm(of, m, n, k, batch, of_weight=of_weight)
-        hooks = launches if of_weight and shard.kernels.experts_separate else 0
+        hooks = launches if of_weight and shard.expert_kernels.separate else 0
         return [product._replace(launches=launches + hooks)] * times
 
     def casts(of: str, numbers: int) -> list[Stream]:
@@ -317,7 +318,7 @@ def _padding(shard: Slice) -> list[Op]:
 
     Megatron-Core, ``moe/experts.py``, ``TEGroupedMLP``, ``Fp8Padding`` and ``Fp8Unpadding``.
     """
-    if not (shard.kernels.experts_padded and shard.precision.cast):
+    if not (shard.expert_kernels.padded and shard.precision.cast):
         return []
     copied = Stream("expert padding", 2.0 * shard.width * _rows(shard) * shard.model.hidden)
     return [Op("expert padding", forward=(copied,), backward=(copied,))]
@@ -333,7 +334,7 @@ def _biases(shard: Slice) -> list[Op]:
     ``TEGroupedMLP``, ``_apply_bias``.
     """
     shape, m = shard.experts, shard.model
-    if "mlp" not in m.biases or not shard.kernels.experts_separate:
+    if "mlp" not in m.biases or not shard.expert_kernels.separate:
         return []
     local, rows = shape.count // shard.expert, shard.width * float(_rows(shard))
     first, second = rows * (2 if m.gated else 1) * shape.ffn / shard.expert_tensor, rows * m.hidden

@@ -119,7 +119,7 @@ class CellTimesOf:
     def _plain(self) -> CellTimes:
         job, layers = self._job, self._job.layers
         stacked = [StackedLayer(layer, frozenset()) for layer in self._stack]
-        pipeline = job.software.pipeline
+        pipeline = job.framework.pipeline
         gathers = {
             kind: boundary_gather(job.shard, count if pipeline.sharded else 0)
             for kind, count in (

@@ -129,7 +129,7 @@ class StepBounds:
     ) -> tuple[Floats, Floats, Floats]:
         """Return the times of the different chunks by cell: forward, backward, of inputs [s]."""
         times = self._times_of_blocks(shape, columns, division)
-        hidden = job.schedule.paired or job.software.experts.overlapped
+        hidden = job.schedule.paired or job.experts.overlapped
         return tuple(np.moveaxis(_dispatched(times, job, hidden=hidden), 2, 0))
 
     def _times_of_blocks(self, shape: Shape, columns: Columns, division: Division) -> Floats:
@@ -202,7 +202,7 @@ class _Stages:
         up, down = columns.hops.up, columns.hops.down
         none = np.zeros((len(cell), 1))
         sent = np.zeros((len(cell), division.stages))
-        if job.software.pipeline.blocking:
+        if job.framework.pipeline.blocking:
             sent = np.hstack([up, none]) + np.hstack([none, down])
         sent *= division.share * job.plan.chunks
         chain = 1.0 if division.chains else 0.0
@@ -212,7 +212,7 @@ class _Stages:
         way_back = np.hstack([none, np.cumsum(backward, axis=1)])
         blocks = ((ahead + back) @ division.on_stage)[cell] + sent
         awaited = ((ahead + inputs) @ division.on_stage)[cell] + sent
-        counted_twice = np.hstack([none, down]) if job.software.pipeline.blocking else 0.0
+        counted_twice = np.hstack([none, down]) if job.framework.pipeline.blocking else 0.0
         self.ended = begun + count * blocks
         self.returned = (begun + count * awaited + way_back - counted_twice).max(axis=1)
         self.last_backward = (back @ division.leading)[cell]
@@ -225,10 +225,10 @@ def _dispatched(times: Floats, job: Job, *, hidden: bool) -> Floats:
     ----------
     hidden : whether exchanges of experts can be hidden, so that none is counted
     """
-    dispatch = job.software.dispatch
+    dispatch = job.dispatch
     back = dispatch.dispatch if dispatch.dispatch_backward is None else dispatch.dispatch_backward
     issued = times[..., PLAIN] * dispatch.dispatch + times[..., AUTOGRAD] * back
-    issued = issued + times[..., REPLAYS] * dispatch.graphs.replay
+    issued = issued + times[..., REPLAYS] * dispatch.replay
     busy = times[..., BUSY] - (times[..., EXPERT] if hidden else 0.0)
     if dispatch.launches_wait:
         return np.asarray(busy + issued)

@@ -95,7 +95,7 @@ class Tails:
         pieces = math.inf if chunks > 1 else pieces_of(job.model.layers)
         last = reduced[-1].latency + _moved(reduced[-1:]) / pieces if reduced else 0.0
         parts = 1.0
-        if job.software.gradients.gather_overlap:
+        if job.framework.gradients.gather_overlap:
             parts = chunks if chunks > 1 else max(1.0, layers)
         return (
             sum(cost.latency for cost in reduced),
@@ -135,7 +135,7 @@ class Tails:
         job = self._job
         if job.offload.host_optimiser:
             return 0.0
-        passes, plan = job.software.optimiser, job.plan
+        passes, plan = job.framework.optimiser, job.plan
         moved = passes.held * on_rank(plan, trained)
         moved += passes.updated * on_rank(plan, trained, sharded=plan.zero >= 1)
         return pass_seconds(moved, job.cluster.accelerator)
