@@ -197,8 +197,9 @@ _TIMES: Final = (
 def _latency_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
     """Return the times of requests over the load: means with intervals, medians, percentiles."""
     series, bands = [], []
+    stable = [point for point in curve if point.stable is not False]
     for name, label, colour, marker in _TIMES:
-        points = [(point.load, point.times[name]) for point in curve if name in point.times]
+        points = [(point.load, point.times[name]) for point in stable if name in point.times]
         loads = tuple(load for load, _ in points)
         means = tuple(times.mean for _, times in points)
         if not points:
@@ -230,7 +231,8 @@ _STROKES: Final[Mapping[str, Stroke]] = {"p50": "dotted", "p99": "dashed"}
 
 def _growth(result: "ServeResult", curve: Sequence[LoadPoint]) -> str:
     """Return how the time of a request grows with the load, as far as the load is sustained."""
-    what = _LOADS[result.scenario.load.kind].label
+    axis = _LOADS[result.scenario.load.kind]
+    what = axis.unit or axis.label
     known = [(point.load, point.latency_s) for point in curve if point.latency_s is not None]
     if not known:
         return f"No rate is sustained from {format_number(curve[0].load)} {what} on"
