@@ -10,6 +10,7 @@ from clustersim.cli import main
 from clustersim.engine.requests.replay import Deployment, RequestLoad, replay_requests
 from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
 from clustersim.metrics.stationary import interval, warm_up
+from clustersim.reports.service.files import kv_chart
 from clustersim.runs.limits import excess_of, missed_limits
 from clustersim.simulation.measures import measures_of
 from clustersim.simulation.service.steady_state import saturated, steady_replay
@@ -193,3 +194,19 @@ def test_a_stable_replay_ends_before_all_its_requests():
 
     assert len(steady_replay(load, one_server())[0].requests) < len(load.inputs)
     assert len(replay_requests(arriving(0.3, "constant", 0, 300), one_server()).requests) == 300
+
+
+@pytest.mark.parametrize("engine", ["vllm", "fastertransformer"])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_pools_whose_requests_have_one_token_have_an_answer(engine, replicas):
+    """The pool for decode makes no step: its kernels, its chart and its batches are missing."""
+    pool = {"tensor": 1, "replicas": replicas}
+    plan = {"prefill": pool, "decode": pool}
+    load = {"rate": 5, "input": 512, "output": 1, "requests": 20}
+
+    changes = {"plan": plan, "load": load, "engine": engine, "precision": "fp16"}
+    result = clustersim.serve(SMALL | changes)
+
+    assert result.tpot is None
+    assert result.limiting_kernel is not None
+    assert kv_chart(result) == []

@@ -170,6 +170,7 @@ class Batcher:
             self._begin(request, now)
         self._arrived.clear()
         self._joining = 0
+        self._end_batch(now)
 
     def _preempt(self, request: Request) -> None:
         del self._active[request]
@@ -209,7 +210,11 @@ class Batcher:
             request.processed += tokens
             if request.processed == request.prompt:
                 self._finish_prompt(request, now)
-        if self._ended and not self.sequences.count:
+        self._end_batch(now)
+
+    def _end_batch(self, now: float) -> None:
+        """Return the requests of a static batch when none of them decodes any more."""
+        if not self.sequences.count:
             for request in self._ended:
                 self._end(request, now)
             self._ended = []

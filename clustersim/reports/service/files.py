@@ -48,7 +48,8 @@ def files_of(
     if result.replayed is not None:
         figures["token"] = token_chart(result)
         figures["requests"] = request_strip(result)
-        figures["kv"] = kv_chart(result)
+        if cache := kv_chart(result):
+            figures["kv"] = cache[0]
     frames = {"requests.csv": result.frame} if result.replayed is not None else {}
     return StudyFiles(page(result, loaded, command), tables, figures, frames)
 
@@ -137,7 +138,7 @@ def _load(result: "ServeResult") -> tuple[Section, ...]:
 
 
 def _time(result: "ServeResult") -> tuple[Section, ...]:
-    charts = (request_strip(result), kv_chart(result))
+    charts = (request_strip(result), *kv_chart(result))
     return (
         Section("Time of a token", "token", (), (page_chart(token_chart(result)),)),
         Section("Requests and KV cache in time", "time", (), tuple(map(page_chart, charts))),
@@ -349,15 +350,17 @@ def request_strip(result: "ServeResult") -> Timeline:
     )
 
 
-def kv_chart(result: "ServeResult") -> Lines:
-    """Return the KV cache in use over time, and the sequences that decode, of the first replica."""
+def kv_chart(result: "ServeResult") -> list[Lines]:
+    """Return the KV cache in use over time, of the first replica; nothing if it makes no step."""
     assert result.replayed is not None
     steps = result.replayed.steps[0]
+    if not len(steps):
+        return []
     places = np.unique(np.linspace(0, len(steps) - 1, MOST_INSTANTS).round().astype(int))
     times = tuple((steps.end[places] - steps.start[0]).tolist())
     used = 100 * steps.blocks[places] / result.model.blocks
     peak = 100 * float(steps.blocks.max()) / result.model.blocks
-    return Lines(
+    chart = Lines(
         title=f"The KV cache is used up to {peak:.3g} %",
         caption=f"{_caption(result)}; first replica",
         description="Blocks of the KV cache in use over time, as a share of all.",
@@ -367,3 +370,4 @@ def kv_chart(result: "ServeResult") -> Lines:
         y=Axis("KV cache in use", "%", zero=True),
         series=(Series("", times, tuple(used.tolist()), "series-0", "", "steps"),),
     )
+    return [chart]

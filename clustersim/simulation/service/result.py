@@ -220,6 +220,8 @@ class ServeResult:
         """The kernel that takes longest in a step of mean size."""
         if self.replayed is None:
             return None
+        if not any(map(len, self.replayed.steps)):  # the first token is the only one
+            return limiting_kernel(self.pools[0], mean_step(self.replayed.prefill_steps))
         return limiting_kernel(self.pools[-1], mean_step(self.replayed.steps))
 
     @cached_property
