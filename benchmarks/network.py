@@ -11,7 +11,12 @@ from simpy import Environment
 from benchmarks.table import Table, Value
 from benchmarks.timing import best_of
 from clustersim.catalog.fabrics import FatTree
-from clustersim.engine.network.fairness import max_min_rates, rates_in_rounds, rates_level_by_level
+from clustersim.engine.network.fairness import (
+    Problem,
+    max_min_rates,
+    rates_in_rounds,
+    rates_level_by_level,
+)
 from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import Transfer
 from clustersim.scenario.load import load
@@ -22,8 +27,6 @@ NODES, FLOWS = 1024, 5_000
 
 ACTIVITIES, MEETING = 200_000, 10_000
 """How many activities are timed that meet no other, and that meet others."""
-
-Problem = tuple[list[float], list[list[int]], list[list[float]], list[float]]
 
 
 def chains(count: int, hops: int, latency: float) -> list[Traffic]:
@@ -73,7 +76,8 @@ def random_problem(activities: int, links: int, longest: int, seed: int = 1) -> 
         rng.sample(range(links), min(links, rng.randint(1, longest))) for _ in range(activities)
     ]
     capacities = [rng.choice([5e9, 1e10, 2.5e10, 5e10]) for _ in range(links)]
-    return capacities, routes, [[1.0] * len(route) for route in routes], [inf] * activities
+    weights = [[1.0] * len(route) for route in routes]
+    return Problem(capacities, routes, weights, [inf] * activities)
 
 
 # --- many flows on a fat tree ---------------------------------------------------------------------
@@ -177,7 +181,7 @@ def _solves(repeats: int) -> Table:
             1e6 * _seconds(solver, problem, repeats)
             for solver in (max_min_rates, rates_level_by_level, rates_in_rounds)
         ]
-        rows.append((f"{size} on {links} links", sum(map(len, problem[1])), *times))
+        rows.append((f"{size} on {links} links", sum(map(len, problem.links)), *times))
     return Table(
         "solves",
         "One solution of max-min fairness",
@@ -188,11 +192,11 @@ def _solves(repeats: int) -> Table:
 
 def _seconds(solver: Callable[..., list[float]], problem: Problem, repeats: int) -> float:
     """Return the processor time of one solution [s]."""
-    count = 1 if len(problem[1]) > 100 else 100
+    count = 1 if len(problem.links) > 100 else 100
 
     def solve_many() -> None:
         for _ in range(count):
-            solver(*problem)
+            solver(problem)
 
     return best_of(solve_many, repeats)[0] / count
 

@@ -16,6 +16,7 @@ from clustersim.topology.fabrics import build_fabric
 from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.faults import NO_FAULTS, Detours, Fault, Faults, find_faults
 from clustersim.topology.library import Library, build_library
+from clustersim.topology.link_names import node_links
 from clustersim.topology.link_table import LinkTable
 from clustersim.topology.links import Hop, Port, Route, choose, choose_each
 from clustersim.topology.node import Node, build_node
@@ -371,29 +372,15 @@ class Cluster:
 
         graph = nx.DiGraph(name=self.name)
         for node in range(self.nodes):
-            for hop in self._cables_of(node):
+            ports = (self.fabric.port(node, nic) for nic in range(len(self.node.nic_ends)))
+            of_nics = (hop for port in ports for hop in (port.up, port.down))
+            for hop in (*node_links(self.node, f"n{node}"), *of_nics):
                 a, b = hop.name.split(">")
                 graph.add_edge(a, b, bandwidth=hop.bandwidth, latency=hop.latency, kind=hop.kind)
         for a, b, hop in self.fabric.edges(self.nodes):
             both = graph.get_edge_data(a, b, {"bandwidth": 0.0})["bandwidth"] + hop.bandwidth
             graph.add_edge(a, b, bandwidth=both, latency=hop.latency, kind=hop.kind)
         return graph
-
-    def _cables_of(self, node: int) -> list[Hop]:
-        """Return the links inside one node and from its NICs to the fabric."""
-        here, shape = f"n{node}", self.node
-        hops: list[Hop] = []
-        for a, b in shape.direct:
-            hops += shape.hops(here, a, b)
-        if shape.crossbar is not None:
-            for device in range(shape.devices):
-                hops.append(shape.to_crossbar(here, device))
-                hops.append(shape.from_crossbar(here, device))
-        for nic in range(len(shape.nic_ends)):
-            hops += [shape.to_bus(here, nic), shape.from_bus(here, nic)]
-            port = self.fabric.port(node, nic)
-            hops += [port.up, port.down]
-        return hops
 
 
 def _single(routes: Routes) -> Route:

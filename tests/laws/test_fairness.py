@@ -1,7 +1,6 @@
 """Max-min fairness: the inequalities, and what may not change the answer."""
 
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from clustersim.engine.network.fairness import (
     FEW_CROSSINGS,
+    Problem,
     max_min_rates,
     rates_in_rounds,
     rates_level_by_level,
@@ -18,15 +18,6 @@ from clustersim.engine.network.incremental_fairness import IncrementalRates
 
 SOLVERS = [max_min_rates, rates_level_by_level, rates_in_rounds]
 CLOSE = 1e-9
-
-
-class Problem(NamedTuple):
-    """Arguments of a solver."""
-
-    capacities: list[float]
-    links: list[list[int]]
-    weights: list[list[float]]
-    caps: list[float]
 
 
 @st.composite
@@ -55,7 +46,7 @@ def loads(problem, rates):
 @given(problem=problems())
 def test_no_link_above_capacity_and_no_flow_above_its_cap(solver, problem):
     """Weights times rates on a link stay within its capacity, and each rate within its cap."""
-    rates = solver(*problem)
+    rates = solver(problem)
 
     for load, capacity in zip(loads(problem, rates), problem.capacities, strict=True):
         assert load <= capacity * (1 + CLOSE)
@@ -67,7 +58,7 @@ def test_no_link_above_capacity_and_no_flow_above_its_cap(solver, problem):
 @given(problem=problems())
 def test_every_flow_has_a_bottleneck(solver, problem):
     """Each flow is at its cap, or crosses a full link on which no flow is faster."""
-    rates = solver(*problem)
+    rates = solver(problem)
     load = loads(problem, rates)
 
     for a, route in enumerate(problem.links):
@@ -87,7 +78,7 @@ def test_every_flow_has_a_bottleneck(solver, problem):
 @given(problems(most=25))
 def test_both_solvers_give_the_same_rates(problem):
     """Level by level or all local bottlenecks at once: the fair rates are the same."""
-    assert rates_in_rounds(*problem) == pytest.approx(rates_level_by_level(*problem), rel=1e-12)
+    assert rates_in_rounds(problem) == pytest.approx(rates_level_by_level(problem), rel=1e-12)
 
 
 @given(problems(), st.sampled_from([1e-3, 3.0, 1e10]))
@@ -98,8 +89,8 @@ def test_rates_scale_with_capacities(problem, factor):
         caps=[c * factor for c in problem.caps],
     )
 
-    expected = [rate * factor for rate in max_min_rates(*problem)]
-    assert max_min_rates(*faster) == pytest.approx(expected, rel=1e-12)
+    expected = [rate * factor for rate in max_min_rates(problem)]
+    assert max_min_rates(faster) == pytest.approx(expected, rel=1e-12)
 
 
 @given(st.data())
@@ -118,8 +109,8 @@ def test_order_of_activities_and_names_of_links_do_not_matter(data):
         [problem.caps[a] for a in order],
     )
 
-    rates = max_min_rates(*problem)
-    assert max_min_rates(*renamed) == pytest.approx([rates[a] for a in order], rel=1e-12)
+    rates = max_min_rates(problem)
+    assert max_min_rates(renamed) == pytest.approx([rates[a] for a in order], rel=1e-12)
 
 
 @given(st.data())
@@ -136,9 +127,9 @@ def test_weight_two_is_two_equal_flows(data):
         [*problem.caps, problem.caps[a]],
     )
 
-    expected = max_min_rates(*twice)
+    expected = max_min_rates(twice)
     assert expected[a] == pytest.approx(expected[-1], rel=1e-12)
-    assert max_min_rates(*problem._replace(weights=double)) == pytest.approx(
+    assert max_min_rates(problem._replace(weights=double)) == pytest.approx(
         expected[:-1], rel=1e-12
     )
 
@@ -157,8 +148,8 @@ def test_an_activity_cut_in_two_of_half_its_flows_changes_nothing(data):
         [*problem.caps, problem.caps[a]],
     )
 
-    rates = max_min_rates(*problem)
-    assert max_min_rates(*cut) == pytest.approx([*rates, rates[a]], rel=1e-12)
+    rates = max_min_rates(problem)
+    assert max_min_rates(cut) == pytest.approx([*rates, rates[a]], rel=1e-12)
 
 
 @given(st.data())
@@ -177,7 +168,7 @@ def test_a_second_flow_beside_the_first_gains_at_most_its_share(data):
         [*problem.weights, problem.weights[a]],
         [*problem.caps, problem.caps[a]],
     )
-    before, after = max_min_rates(*problem), max_min_rates(*joined_problem)
+    before, after = max_min_rates(problem), max_min_rates(joined_problem)
 
     assert before[a] / 2 * (1 - CLOSE) <= after[a] <= before[a] * (1 + CLOSE)
     for old, new in zip(before, after, strict=False):
@@ -191,7 +182,7 @@ def test_rates_below_those_of_who_leaves_stay(data):
     problem = data.draw(problems())
     a = data.draw(st.integers(0, len(problem.links) - 1))
     without = Problem(problem.capacities, *(p[:a] + p[a + 1 :] for p in problem[1:]))
-    before, after = max_min_rates(*problem), max_min_rates(*without)
+    before, after = max_min_rates(problem), max_min_rates(without)
 
     for old, new in zip(before[:a] + before[a + 1 :], after, strict=True):
         if old < before[a] * (1 - CLOSE):
@@ -239,21 +230,14 @@ def test_incremental_rates_are_those_of_a_fresh_solve(data):
                 rows[row] = None
         worst, _ = incremental.solve()
         here = [a for a in rows if a is not None]
-        fresh = max_min_rates(
-            problem.capacities,
-            [problem.links[a] for a in here],
-            [problem.weights[a] for a in here],
-            [problem.caps[a] for a in here],
-        )
+        links, weights, caps = ([facts[a] for a in here] for facts in problem[1:])
+        rest = Problem(problem.capacities, links, weights, caps)
+        fresh = max_min_rates(rest)
 
         kept = [rate for rate, a in zip(incremental.rate, rows, strict=True) if a is not None]
         assert kept == pytest.approx(fresh, rel=1e-11)
         assert worst <= 1 + CLOSE
-        assert incremental.load == pytest.approx(
-            loads(problem._replace(links=[problem.links[a] for a in here],
-                                   weights=[problem.weights[a] for a in here]), fresh),
-            rel=1e-9, abs=1e-9,
-        )  # fmt: skip
+        assert incremental.load == pytest.approx(loads(rest, fresh), rel=1e-9, abs=1e-9)
 
 
 # --- by hand --------------------------------------------------------------------------------------
@@ -268,13 +252,19 @@ def test_three_links_by_hand(solver):
     links = [[0], [0, 1], [0, 2], [1, 2], [2]]
     weights = [[1.0] * len(route) for route in links]
 
-    assert solver([10.0, 6.0, 20.0], links, weights, [inf] * 5) == [3.5, 3.0, 3.5, 3.0, 13.5]
+    assert solver(Problem([10.0, 6.0, 20.0], links, weights, [inf] * 5)) == [
+        3.5,
+        3.0,
+        3.5,
+        3.0,
+        13.5,
+    ]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_weights_and_a_cap_by_hand(solver):
     """12 for A of weight 2, B of weight 1 and C capped at 1: C takes 1, then A = B = 11 / 3."""
-    rates = solver([12.0], [[0], [0], [0]], [[2.0], [1.0], [1.0]], [inf, inf, 1.0])
+    rates = solver(Problem([12.0], [[0], [0], [0]], [[2.0], [1.0], [1.0]], [inf, inf, 1.0]))
 
     assert rates == pytest.approx([11 / 3, 11 / 3, 1.0], rel=1e-15)
 
@@ -282,8 +272,9 @@ def test_weights_and_a_cap_by_hand(solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_what_crosses_no_link_runs_at_its_cap(solver):
     """An activity without links gets its cap, be it infinite; no activity at all gets no rate."""
-    assert solver([1.0], [[], [], [0]], [[], [], [1.0]], [5.0, inf, inf]) == [5.0, inf, 1.0]
-    assert solver([1.0], [], [], []) == []
+    free = Problem([1.0], [[], [], [0]], [[], [], [1.0]], [5.0, inf, inf])
+    assert solver(free) == [5.0, inf, 1.0]
+    assert solver(Problem([1.0], [], [], [])) == []
 
 
 def test_a_large_problem_is_solved_in_arrays():
@@ -291,4 +282,5 @@ def test_a_large_problem_is_solved_in_arrays():
     count = 2 * FEW_CROSSINGS
     links = [[i // 2] for i in range(count)]
 
-    assert max_min_rates([4.0] * count, links, [[1.0]] * count, [inf] * count) == [2.0] * count
+    problem = Problem([4.0] * count, links, [[1.0]] * count, [inf] * count)
+    assert max_min_rates(problem) == [2.0] * count

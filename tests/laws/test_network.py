@@ -419,7 +419,7 @@ def test_check_names_the_link_above_its_capacity(monkeypatch):
     """A solver that gives each flow the full link is caught by the loads it makes."""
     monkeypatch.setattr(
         "clustersim.engine.network.scalar_solver.max_min_rates",
-        lambda capacities, links, weights, caps: caps,
+        lambda problem: problem.caps,
     )
     network, _, _ = run([5.0, 10.0], [(0.0, one("a", links=(1,))), (0.0, one("b", links=(1,)))])
 

@@ -23,6 +23,7 @@ others freeze, so every link that is the tightest for all its flows may freeze i
 from collections.abc import Sequence
 from itertools import chain
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,44 +37,48 @@ FEW_CROSSINGS = 80
 `benchmarks/network.py`."""
 
 
-def max_min_rates(
-    capacities: Sequence[float],
-    links: Sequence[Sequence[int]],
-    weights: Sequence[Sequence[float]],
-    caps: Sequence[float],
-) -> list[float]:
-    """Return the rate of one flow of each activity [B/s].
+class Problem(NamedTuple):
+    """Activities that share links.
 
-    Parameters
+    Attributes
     ----------
     capacities : of each link [B/s]
     links : for each activity, the links its flows cross, as indices into `capacities`
     weights : for each activity, how many of its flows cross each of those links [flows]
     caps : maximum rate of one flow of each activity [B/s]; may be infinite
+    """
+
+    capacities: Sequence[float]
+    links: Sequence[Sequence[int]]
+    weights: Sequence[Sequence[float]]
+    caps: Sequence[float]
+
+
+def max_min_rates(problem: Problem) -> list[float]:
+    """Return the rate of one flow of each activity [B/s].
 
     An activity that crosses no link runs at its cap.
 
-    >>> max_min_rates([10.0, 6.0], [[0], [0, 1], [1]], [[1], [1, 1], [1]], [float("inf")] * 3)
+    >>> max_min_rates(Problem([10.0, 6.0], [[0], [0, 1], [1]], [[1], [1, 1], [1]], [inf] * 3))
     [7.0, 3.0, 3.0]
     """
-    if sum(map(len, links)) <= FEW_CROSSINGS:
-        return rates_level_by_level(capacities, links, weights, caps)
-    return rates_in_rounds(capacities, links, weights, caps)
+    few = sum(map(len, problem.links)) <= FEW_CROSSINGS
+    return rates_level_by_level(problem) if few else rates_in_rounds(problem)
 
 
-def rates_level_by_level(
-    capacities: Sequence[float],
-    links: Sequence[Sequence[int]],
-    weights: Sequence[Sequence[float]],
-    caps: Sequence[float],
-) -> list[float]:
+def rates_level_by_level(problem: Problem) -> list[float]:
     """Freeze one level after the other, the lowest first: the textbook method, for few flows."""
+    capacities, links, weights, caps = problem
     rates = [0.0] * len(links)
     spare = list(capacities)
     active = list(range(len(links)))
     level = 0.0
     while active:
-        levels = _levels(spare, active, links, weights)
+        demand: dict[int, float] = {}
+        for a in active:
+            for link, weight in zip(links[a], weights[a], strict=True):
+                demand[link] = demand.get(link, 0.0) + weight
+        levels = {link: spare[link] / total for link, total in demand.items()}
         lowest = min(min(levels.values(), default=inf), min([caps[a] for a in active]))
         level = max(level, lowest)  # never falls, whatever the rounding
         tight = {link for link, offered in levels.items() if offered <= level}
@@ -89,27 +94,9 @@ def rates_level_by_level(
     return rates
 
 
-def _levels(
-    spare: Sequence[float],
-    active: Sequence[int],
-    links: Sequence[Sequence[int]],
-    weights: Sequence[Sequence[float]],
-) -> dict[int, float]:
-    """Return the rate that each link can give all flows that are active on it [B/s]."""
-    demand: dict[int, float] = {}
-    for a in active:
-        for link, weight in zip(links[a], weights[a], strict=True):
-            demand[link] = demand.get(link, 0.0) + weight
-    return {link: spare[link] / total for link, total in demand.items()}
-
-
-def rates_in_rounds(
-    capacities: Sequence[float],
-    links: Sequence[Sequence[int]],
-    weights: Sequence[Sequence[float]],
-    caps: Sequence[float],
-) -> list[float]:
+def rates_in_rounds(problem: Problem) -> list[float]:
     """Freeze every link that is the tightest for all its flows at once, in arrays."""
+    capacities, links, weights, caps = problem
     counts = np.fromiter(map(len, links), int, len(links))
     activity = np.repeat(np.arange(len(links)), counts)
     link = np.fromiter(chain.from_iterable(links), int, len(activity))

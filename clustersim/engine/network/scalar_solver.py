@@ -9,7 +9,7 @@ from math import inf
 from typing import NamedTuple
 
 from clustersim.engine.clock import TimeGrid
-from clustersim.engine.network.fairness import max_min_rates
+from clustersim.engine.network.fairness import Problem, max_min_rates
 from clustersim.engine.network.transfer import Transfer, TransferRoute
 
 MOST_SOLUTIONS = 4096
@@ -77,7 +77,8 @@ class ScalarSolver:
         index = {link: i for i, link in enumerate(links)}
         capacities = [self._capacities[link] for link in links]
         crossed, weights = _crossings(classes, index)
-        rates = max_min_rates(capacities, crossed, weights, [route.rate for route in classes])
+        caps = [route.rate for route in classes]
+        rates = max_min_rates(Problem(capacities, crossed, weights, caps))
         worst = _worst_load(links, capacities, crossed, weights, rates)
         if len(self._solutions) == MOST_SOLUTIONS:
             self._solutions.clear()

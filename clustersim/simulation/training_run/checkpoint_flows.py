@@ -15,7 +15,7 @@ from math import inf
 from clustersim.catalog.machines import StorageFacts
 from clustersim.cost.host import host_latency, host_rate
 from clustersim.engine.network.background_traffic import contended_seconds
-from clustersim.engine.network.fairness import max_min_rates
+from clustersim.engine.network.fairness import Problem, max_min_rates
 from clustersim.errors import PlanError
 from clustersim.memory.states import memory_recipe
 from clustersim.program.job import Job
@@ -262,7 +262,8 @@ def share_for_steps(drain: float, nics: float) -> float:
     >>> share_for_steps(10.0, 100.0), share_for_steps(90.0, 100.0)
     (0.9, 0.5)
     """
-    _, steps = max_min_rates([nics], [[0], [0]], [[1.0], [1.0]], [drain, inf])
+    flows = Problem([nics], [[0], [0]], [[1.0], [1.0]], [drain, inf])
+    _, steps = max_min_rates(flows)
     return steps / nics
 
 
