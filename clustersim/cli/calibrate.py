@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from clustersim.cli.options import Executor, Jobs, print_json
+from clustersim.cli.options import Executor, Jobs, option, print_json
 from clustersim.cli.output import echo, print_tables
 from clustersim.errors import ScenarioError
 
@@ -25,25 +25,15 @@ SCRIPT = Path("measure.py")
 
 Accelerator = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Accelerator that was measured.", show_default=False),
+    option("NAME", "Accelerator that was measured."),
 ]
 Sources = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--from",
-        metavar="PATH",
-        help="Measured kernels (.csv) or runs (.yaml). Repeatable.",
-        show_default=False,
-    ),
+    option("PATH", "Measured kernels (.csv) or runs (.yaml). Repeatable.", "--from"),
 ]
 Graded = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--grade",
-        metavar="PATH",
-        help="Measured kernels to grade without a fit. Repeatable.",
-        show_default=False,
-    ),
+    option("PATH", "Measured kernels to grade without a fit. Repeatable.", "--grade"),
 ]
 Further = Annotated[
     list[Path] | None,
@@ -53,17 +43,11 @@ Further = Annotated[
 ]
 Group = Annotated[
     list[str] | None,
-    typer.Option(metavar="PATTERN", help="Only runs of this group; shipped runs without --from."),
+    option("PATTERN", "Only runs of this group; shipped runs without --from."),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="PATH",
-        help="Output file; of kernel tables, folder [none; measure.py].",
-        show_default=False,
-    ),
+    option("PATH", "Output file; of kernel tables, folder [none; measure.py].", "--out", "-o"),
 ]
 
 Fit = TypeVar("Fit", "Calibration", "KernelFits")

@@ -7,23 +7,17 @@ import typer
 
 import clustersim
 from clustersim.cli import options
-from clustersim.cli.options import destination, print_json, print_rows, print_table
+from clustersim.cli.options import destination, option, print_json, print_rows, print_table
 from clustersim.cli.output import echo
 
-Devices = Annotated[
-    int | None, typer.Option("--devices", metavar="N", min=2, help="Use the first N devices.")
-]
+Devices = Annotated[int | None, option("N", "Use the first N devices.", "--devices", min=2)]
 On = Annotated[
     str | None,
-    typer.Option("--on", metavar="N,N-N,..", help="Use these devices, in rank order: 0-31,64."),
+    option("N,N-N,..", "Use these devices, in rank order: 0-31,64.", "--on"),
 ]
 Split = Annotated[
     str | None,
-    typer.Option(
-        "--split",
-        metavar="SPLIT",
-        help="Run concurrent groups, as nccl-tests: 'MOD 8' or 'DIV 8'.",
-    ),
+    option("SPLIT", "Run concurrent groups, as nccl-tests: 'MOD 8' or 'DIV 8'.", "--split"),
 ]
 Sizes = Annotated[
     str,
@@ -31,28 +25,20 @@ Sizes = Annotated[
 ]
 Algorithm = Annotated[
     str | None,
-    typer.Option(
-        "--algorithm", metavar="NAME", help="Algorithm, instead of the choice of the library."
-    ),
+    option("NAME", "Algorithm, instead of the choice of the library.", "--algorithm"),
 ]
 Background = Annotated[
     list[str] | None,
-    typer.Option(
-        "--with",
-        metavar="TRAFFIC",
-        help="Concurrent traffic: 'all-to-all 64MiB on 0-31'. Repeatable.",
-    ),
+    option("TRAFFIC", "Concurrent traffic: 'all-to-all 64MiB on 0-31'. Repeatable.", "--with"),
 ]
 
 
 def collective(
     cluster: Annotated[
         str,
-        typer.Option("--cluster", metavar="NAME", help="Cluster file or shipped name."),
+        option("NAME", "Cluster file or shipped name.", "--cluster"),
     ],
-    op: Annotated[
-        str, typer.Option("--op", metavar="NAME", help="Operation: all-reduce, all-to-all, ...")
-    ],
+    op: Annotated[str, option("NAME", "Operation: all-reduce, all-to-all, ...", "--op")],
     devices: Devices = None,
     on: On = None,
     split: Split = None,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clustersim.cli.options import print_rows, print_table
+from clustersim.cli.options import option, print_rows, print_table
 from clustersim.cli.output import echo
 from clustersim.cli.studies import MEASURE_HELP, StudyOptions, folder_of, study_options
 
@@ -25,7 +25,7 @@ def compare(
     study: StudyOptions,
     by: Annotated[
         str | None,
-        typer.Option(metavar="MEASURE", help=f"Measure that findings state: {MEASURE_HELP}."),
+        option("MEASURE", f"Measure that findings state: {MEASURE_HELP}."),
     ] = None,
 ) -> None:
     """Compare scenarios of any kind: inputs, results and causes.

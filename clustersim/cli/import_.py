@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clustersim.catalog.files import shown
-from clustersim.cli.options import print_json
+from clustersim.cli.options import option, print_json
 from clustersim.cli.output import echo
 from clustersim.errors import CatalogError, ScenarioError
 
@@ -18,32 +18,26 @@ _FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, hug
 
 _Format = Annotated[
     str | None,
-    typer.Option(
-        "--format", metavar="NAME", help=f"Format: {_FORMATS} [detected].", show_default=False
-    ),
+    option("NAME", f"Format: {_FORMATS} [detected].", "--format"),
 ]
 _Out = Annotated[
     Path | None,
-    typer.Option(
-        "--out", "-o", metavar="PATH", help="Output file [standard output].", show_default=False
-    ),
+    option("PATH", "Output file [standard output].", "--out", "-o"),
 ]
-
-
-def _choice(help: str) -> typer.models.OptionInfo:
-    """Return an option that names an entry."""
-    option: typer.models.OptionInfo = typer.Option(metavar="NAME", help=help, show_default=False)
-    return option
 
 
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Output of another program.")],
     format: _Format = None,
     out: _Out = None,
-    name: Annotated[str | None, _choice("Name of the machine or model [name of the file].")] = None,
-    accelerator: Annotated[str | None, _choice("Accelerator [nearest match].")] = None,
-    library: Annotated[str | None, _choice("Collective library [nearest match].")] = None,
-    node: Annotated[str | None, _choice("Node of an imported network [nearest match].")] = None,
+    name: Annotated[
+        str | None, option("NAME", "Name of the machine or model [name of the file].")
+    ] = None,
+    accelerator: Annotated[str | None, option("NAME", "Accelerator [nearest match].")] = None,
+    library: Annotated[str | None, option("NAME", "Collective library [nearest match].")] = None,
+    node: Annotated[
+        str | None, option("NAME", "Node of an imported network [nearest match].")
+    ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing output file.")

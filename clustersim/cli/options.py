@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -30,33 +30,36 @@ MAX_JOBS: Final = 1_024
 FORMATS: Final = ("png", "svg", "pdf")
 """Formats of static figures."""
 
+
+def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """Return an option of a verb; its help states the default, if there is one, in brackets."""
+    return typer.Option(*names, metavar=metavar, help=help, show_default=False, **more)
+
+
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Change a value: plan.data=4, cluster.nic.bandwidth=x2. Repeatable.",
+    option(
+        "KEY=VALUE", "Change a value: plan.data=4, cluster.nic.bandwidth=x2. Repeatable.", "--set"
     ),
 ]
 StoreFile = Annotated[Path, typer.Option("--store", metavar="PATH", help="Run cache (SQLite).")]
 Jobs = Annotated[
     int | None,
-    typer.Option(min=1, max=MAX_JOBS, help="Number of processes [one per core].", metavar="N"),
+    option("N", "Number of processes [one per core].", min=1, max=MAX_JOBS),
 ]
 Executor = Annotated[
     str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Run on a Dask cluster: dask://HOST:PORT, or dask:FILE.yaml for dask-jobqueue.",
+    option(
+        "ADDRESS", "Run on a Dask cluster: dask://HOST:PORT, or dask:FILE.yaml for dask-jobqueue."
     ),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="PATH", help="Output folder [runs/NAME-VERB].", show_default=False),
+    option("PATH", "Output folder [runs/NAME-VERB]."),
 ]
 RunOut = Annotated[
     Path | None,
-    typer.Option(metavar="PATH", help="Output folder [runs/NAME].", show_default=False),
+    option("PATH", "Output folder [runs/NAME]."),
 ]
 AsJson = Annotated[
     bool,
@@ -64,9 +67,7 @@ AsJson = Annotated[
 ]
 Figures = Annotated[
     str | None,
-    typer.Option(
-        "--figures", metavar="FORMATS", help="Write all figures in these formats: png,svg,pdf."
-    ),
+    option("FORMATS", "Write all figures in these formats: png,svg,pdf.", "--figures"),
 ]
 Force = Annotated[
     bool,

@@ -17,6 +17,7 @@ from clustersim.cli.options import (
     command_line,
     destination,
     figure_formats,
+    option,
     print_json,
     print_rows,
     reject_unused,
@@ -39,19 +40,16 @@ def run(
     settings: options.Settings = None,
     schedule: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Pipeline schedule, or a .txt file of steps; as plan.schedule."
-        ),
+        option("NAME", "Pipeline schedule, or a .txt file of steps; as plan.schedule."),
     ] = None,
     out: options.RunOut = None,
     replications: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "N",
+            "Simulate N steps with random numbers of their own, and what each disturbance costs.",
             min=1,
             max=MAX_REPLICATIONS,
-            metavar="N",
-            help="Simulate N steps with random numbers of their own, and what each disturbance"
-            " costs.",
         ),
     ] = None,
     figures: options.Figures = None,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clustersim.cli.options import print_rows, print_table
+from clustersim.cli.options import option, print_rows, print_table
 from clustersim.cli.output import echo
 from clustersim.cli.studies import StudyOptions, study_options
 
@@ -15,31 +15,27 @@ if TYPE_CHECKING:
 
 Weak = Annotated[
     str | None,
-    typer.Option(
-        metavar="N,N,..",
-        help="Devices of a curve with a batch or load that grows with them: 128,256 or 128:1024.",
+    option(
+        "N,N,..",
+        "Devices of a curve with a batch or load that grows with them: 128,256 or 128:1024.",
     ),
 ]
 Strong = Annotated[
     str | None,
-    typer.Option(
-        metavar="N,N,..", help="Devices of a curve with the batch or load of the scenario."
-    ),
+    option("N,N,..", "Devices of a curve with the batch or load of the scenario."),
 ]
 Axis = Annotated[
     str | None,
-    typer.Option(
-        metavar="AXIS",
-        help="Parallel axis that grows with the number of devices: tensor, pipeline, data,"
+    option(
+        "AXIS",
+        "Parallel axis that grows with the number of devices: tensor, pipeline, data,"
         " context or expert [data]; of a service replicas, tensor or pipeline [replicas, of strong"
         " scaling tensor].",
     ),
 ]
 Against = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", help="Devices of the reference point, which has efficiency 1 [the fewest]."
-    ),
+    option("N", "Devices of the reference point, which has efficiency 1 [the fewest]."),
 ]
 
 

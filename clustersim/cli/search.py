@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import clustersim
-from clustersim.cli.options import command_line, print_rows, print_table
+from clustersim.cli.options import command_line, option, print_rows, print_table
 from clustersim.cli.output import echo
 from clustersim.cli.studies import MEASURE_HELP, StudyOptions, study_options
 from clustersim.errors import ScenarioError
@@ -22,55 +22,49 @@ if TYPE_CHECKING:
 
 Free = Annotated[
     list[str] | None,
-    typer.Option(
-        "--free",
-        metavar="KEY[=VALUES]",
-        help="Search another key (framework, precision=bf16,fp8), or only these values of a key of"
+    option(
+        "KEY[=VALUES]",
+        "Search another key (framework, precision=bf16,fp8), or only these values of a key of"
         " the layout (plan.tensor=1:8). Repeatable.",
+        "--free",
     ),
 ]
 Limit = Annotated[
     list[str] | None,
-    typer.Option(
-        "--limit",
-        metavar="LIMIT",
-        help="Worst value of a measure that is allowed: memory<=70GiB, mfu=40%, ttft=2s; or of a"
+    option(
+        "LIMIT",
+        "Worst value of a measure that is allowed: memory<=70GiB, mfu=40%, ttft=2s; or of a"
         " key of a layout: plan.tensor<=8. Repeatable.",
+        "--limit",
     ),
 ]
 
 
 Devices = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", help="Number of devices, of a service the most [those of the scenario]."
-    ),
+    option("N", "Number of devices, of a service the most [those of the scenario]."),
 ]
 Objective = Annotated[
     str | None,
-    typer.Option(
-        metavar="MEASURE",
-        help=f"Measure that is best: {MEASURE_HELP} [tokens_per_s, of a service per device].",
-        show_default=False,
+    option(
+        "MEASURE", f"Measure that is best: {MEASURE_HELP} [tokens_per_s, of a service per device]."
     ),
 ]
 Gap = Annotated[
     str, typer.Option(metavar="SHARE", help="Stop when no layout can be better by more: 2%.")
 ]
-Seconds = Annotated[
-    float | None, typer.Option(metavar="S", min=0.0, help="Stop after this time [s].")
-]
+Seconds = Annotated[float | None, option("S", "Stop after this time [s].", min=0.0)]
 BestFile = Annotated[
     Path | None,
-    typer.Option("-o", metavar="PATH", help="Write the best layout as a scenario file."),
+    option("PATH", "Write the best layout as a scenario file.", "-o"),
 ]
 Program = Annotated[
     str | None,
-    typer.Option(
-        "--as",
-        metavar="PROGRAM",
-        help="Search layouts that megatron, torchtitan or deepspeed can launch; print the"
+    option(
+        "PROGRAM",
+        "Search layouts that megatron, torchtitan or deepspeed can launch; print the"
         " arguments of the best.",
+        "--as",
     ),
 ]
 

@@ -7,7 +7,7 @@ import typer
 
 import clustersim
 from clustersim.cli import options
-from clustersim.cli.options import command_line, destination, print_json, print_rows
+from clustersim.cli.options import command_line, destination, option, print_json, print_rows
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ def serve(
     settings: options.Settings = None,
     loads: Annotated[
         str | None,
-        typer.Option(
-            metavar="VALUES",
-            help="Loads of the curve, as the scenario has them: 1,8,64 users, or 1:64 (doublings)"
+        option(
+            "VALUES",
+            "Loads of the curve, as the scenario has them: 1,8,64 users, or 1:64 (doublings)"
             " [up to that of the scenario, in the files].",
         ),
     ] = None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clustersim.cli.options import AsJson, Figures, Force, figure_formats, print_json
+from clustersim.cli.options import AsJson, Figures, Force, figure_formats, option, print_json
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 from clustersim.escaping import file_name
@@ -29,32 +29,26 @@ def show(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", metavar="PATH", help="Output folder [runs/show-NAME with --figures]."
-        ),
+        option("PATH", "Output folder [runs/show-NAME with --figures].", "--out", "-o"),
     ] = None,
     nodes: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=262144, metavar="N", help="Use the first N nodes of a cluster [all]."
-        ),
+        option("N", "Use the first N nodes of a cluster [all].", min=1, max=262144),
     ] = None,
     json_output: AsJson = False,
     figures: Figures = None,
     force: Force = False,
     stages: Annotated[
         int | None,
-        typer.Option(min=1, max=4096, metavar="N", help="Pipeline stages of a schedule [4]."),
+        option("N", "Pipeline stages of a schedule [4].", min=1, max=4096),
     ] = None,
     microbatches: Annotated[
         int | None,
-        typer.Option(min=1, max=65536, metavar="N", help="Microbatches of a schedule [8]."),
+        option("N", "Microbatches of a schedule [8].", min=1, max=65536),
     ] = None,
     chunks: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=64, metavar="N", help="Model chunks per stage of a schedule [fewest]."
-        ),
+        option("N", "Model chunks per stage of a schedule [fewest].", min=1, max=64),
     ] = None,
 ) -> None:
     """Show a catalogue entry: facts with sources, derived quantities, pictures of machines."""
@@ -92,9 +86,9 @@ def _folder(name: str, out: Path | None, formats: Sequence[str], json_output: bo
 
 def _reject_options(name: str, kind: str, options: dict[str, Any]) -> None:
     """Raise an error for options that do not apply to this kind of entry."""
-    for option, value in options.items():
+    for flag, value in options.items():
         if value is not None:
-            raise ScenarioError(f"{option}: does not apply to a {kind} ({name})")
+            raise ScenarioError(f"{flag}: does not apply to a {kind} ({name})")
 
 
 def _show_machine(

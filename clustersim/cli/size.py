@@ -7,7 +7,7 @@ import typer
 
 import clustersim
 from clustersim.cli import options
-from clustersim.cli.options import command_line, destination, print_rows
+from clustersim.cli.options import command_line, destination, option, print_rows
 from clustersim.units import parse_count
 
 if TYPE_CHECKING:
@@ -25,14 +25,13 @@ def _count(text: str | float) -> float:
 
 Count = Annotated[
     float | None,
-    typer.Option(metavar="N", parser=_count, help="Tokens of that model: 1.4T or 1.4e12."),
+    option("N", "Tokens of that model: 1.4T or 1.4e12.", parser=_count),
 ]
 Goodput = Annotated[
     float | None,
-    typer.Option(
-        metavar="SHARE",
-        help="Share of the time of useful steps [0.9, or predicted: --set"
-        " training.failures=rsc-1].",
+    option(
+        "SHARE",
+        "Share of the time of useful steps [0.9, or predicted: --set training.failures=rsc-1].",
     ),
 ]
 Family = Annotated[
@@ -43,7 +42,7 @@ Law = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Find days or nodes of this model, with --tokens."),
+    option("NAME", "Find days or nodes of this model, with --tokens."),
 ]
 Precision = Annotated[
     str, typer.Option(metavar="NAME", help="Number format of products: bf16, fp8, ...")
@@ -54,11 +53,9 @@ StepTokens = Annotated[
 
 
 def size(
-    cluster: Annotated[
-        str, typer.Option("--cluster", metavar="NAME", help="Cluster file or shipped name.")
-    ],
-    nodes: Annotated[int | None, typer.Option(metavar="N", help="Nodes of the cluster.")] = None,
-    days: Annotated[float | None, typer.Option(metavar="D", help="Duration in days.")] = None,
+    cluster: Annotated[str, option("NAME", "Cluster file or shipped name.", "--cluster")],
+    nodes: Annotated[int | None, option("N", "Nodes of the cluster.")] = None,
+    days: Annotated[float | None, option("D", "Duration in days.")] = None,
     law: Law = "chinchilla-3",
     family: Family = "llama",
     model: Model = None,

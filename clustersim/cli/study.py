@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clustersim.cli.options import STORE, print_json, print_table
+from clustersim.cli.options import STORE, option, print_json, print_table
 from clustersim.cli.output import echo
 
 if TYPE_CHECKING:
@@ -16,13 +16,11 @@ def study(
     store: Annotated[Path, typer.Argument(metavar="[PATH]", help="Run cache (SQLite).")] = STORE,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Print the runs of this study (name or number)."),
+        option("NAME", "Print the runs of this study (name or number)."),
     ] = None,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="PATH", help="Write the runs as CSV.")
-    ] = None,
+    csv: Annotated[Path | None, option("PATH", "Write the runs as CSV.", "--csv")] = None,
     parquet: Annotated[
-        Path | None, typer.Option("--parquet", metavar="PATH", help="Write the runs as Parquet.")
+        Path | None, option("PATH", "Write the runs as Parquet.", "--parquet")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,

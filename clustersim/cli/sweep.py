@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clustersim.cli.options import print_rows, print_table
+from clustersim.cli.options import option, print_rows, print_table
 from clustersim.cli.output import echo
 from clustersim.cli.studies import LIMIT_HELP, MEASURE_HELP, StudyOptions, study_options
 
@@ -15,37 +15,34 @@ if TYPE_CHECKING:
 
 Over = Annotated[
     list[str] | None,
-    typer.Option(
-        "--over",
-        metavar="KEY=VALUES",
-        help="Axis: plan.tensor=1,2,4,8, batch.micro=1:8 (doublings), plan.pipeline=4:16:4"
+    option(
+        "KEY=VALUES",
+        "Axis: plan.tensor=1,2,4,8, batch.micro=1:8 (doublings), plan.pipeline=4:16:4"
         " (steps), plan.data=fill (all remaining devices). Repeatable.",
+        "--over",
     ),
 ]
 Table = Annotated[
     Path | None,
-    typer.Option("--list", metavar="PATH", help="CSV of combinations, a column for each key."),
+    option("PATH", "CSV of combinations, a column for each key.", "--list"),
 ]
 By = Annotated[
     str | None,
-    typer.Option(
-        metavar="MEASURE",
-        help=f"Measure that decides which combination is best: {MEASURE_HELP} [tokens_per_s, of a"
+    option(
+        "MEASURE",
+        f"Measure that decides which combination is best: {MEASURE_HELP} [tokens_per_s, of a"
         " service per device].",
-        show_default=False,
     ),
 ]
 Pareto = Annotated[
     str | None,
-    typer.Option(
-        metavar="MEASURE",
-        help="Measure of the Pareto front: memory, devices, ... [devices if their number varies,"
+    option(
+        "MEASURE",
+        "Measure of the Pareto front: memory, devices, ... [devices if their number varies,"
         " else memory; of a service tokens_per_s_per_user].",
     ),
 ]
-Limit = Annotated[
-    list[str] | None, typer.Option("--limit", metavar="MEASURE=VALUE", help=LIMIT_HELP)
-]
+Limit = Annotated[list[str] | None, option("MEASURE=VALUE", LIMIT_HELP, "--limit")]
 
 
 @study_options

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clustersim.cli.options import Executor, Figures, Force, Jobs, figure_formats, print_json
+from clustersim.cli.options import (
+    Executor,
+    Figures,
+    Force,
+    Jobs,
+    figure_formats,
+    option,
+    print_json,
+)
 from clustersim.cli.output import echo, print_tables
 
 if TYPE_CHECKING:
@@ -17,17 +25,17 @@ if TYPE_CHECKING:
 def validate(
     cases: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="YAML list of measured cases [the shipped ones]."),
+        option("PATH", "YAML list of measured cases [the shipped ones]."),
     ] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Only cases of this group. Repeatable."),
+        option("PATTERN", "Only cases of this group. Repeatable."),
     ] = None,
     jobs: Jobs = None,
     executor: Executor = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Output folder [none]."),
+        option("PATH", "Output folder [none]."),
     ] = None,
     figures: Figures = None,
     force: Force = False,

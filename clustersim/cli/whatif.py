@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clustersim.cli.options import print_rows, print_table
+from clustersim.cli.options import option, print_rows, print_table
 from clustersim.cli.output import echo
 from clustersim.cli.studies import MEASURE_HELP, StudyOptions, folder_of, study_options
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 Changes = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "SETTINGS",
+        "A change of several values: 'plan.pipeline=4 plan.data=16'. Repeatable.",
         "--change",
-        metavar="SETTINGS",
-        help="A change of several values: 'plan.pipeline=4 plan.data=16'. Repeatable.",
     ),
 ]
 
@@ -36,7 +36,7 @@ def whatif(
     changes: Changes = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="MEASURE", help=f"Measure that ranks the changes: {MEASURE_HELP}."),
+        option("MEASURE", f"Measure that ranks the changes: {MEASURE_HELP}."),
     ] = None,
 ) -> None:
     """Rank changes of a scenario of any kind by what they improve, alone and together.
