@@ -99,7 +99,7 @@ class Links:
         library = self.cluster.library
         for stage, other in zip(self._mesh[:-1], self._mesh[1:], strict=True):
             route = self.cluster.route(int(stage.flat[-1]), int(other.flat[0]))
-            rate = float(self.cluster.links.capacities[list(route.links)].min())
+            rate = self.cluster.rate(route)
             total = total + np.array(
                 [
                     closed_form.message_cost(
@@ -160,22 +160,22 @@ def _group(cluster: Cluster, groups: Integers) -> _Group | None:
 
 def narrowest_link(cluster: Cluster, devices: Sequence[int]) -> tuple[str, float]:
     """Return the narrowest link between neighbours of a ring, and its payload [B/s]."""
-    capacities = cluster.links.capacities
     links = [
         link
         for device, other in pairwise([*devices, devices[0]])
         for link in cluster.route(device, other).links
     ]
+    capacities = cluster.links.capacities  # of links that these routes have numbered
     narrowest = min(links, key=lambda link: (float(capacities[link]), link))
     return cluster.links.names[narrowest], float(capacities[narrowest])
 
 
 def link_rates(cluster: Cluster, devices: Sequence[int]) -> LinkRates:
     """Return the payload bandwidth between neighbours of a ring, of the slowest pair [B/s]."""
-    size, capacities = cluster.node.devices, cluster.links.capacities
+    size = cluster.node.devices
     inside: list[float] = []
     network: list[float] = []
     for device, other in pairwise([*devices, devices[0]]):
-        rate = float(capacities[list(cluster.route(device, other).links)].min())
+        rate = cluster.rate(cluster.route(device, other))
         (inside if device // size == other // size else network).append(rate)
     return LinkRates(min(inside, default=None), min(network, default=None))

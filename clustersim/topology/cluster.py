@@ -115,6 +115,10 @@ class Cluster:
         """Return the numbered links from device `a` to device `b` and their latency."""
         return _single(self.routes(np.array([a]), np.array([b])))
 
+    def rate(self, route: Route) -> float:
+        """Return the payload bandwidth of a route, of its narrowest link [B/s]."""
+        return float(self.links.capacities[list(route.links)].min())
+
     def relayed(self, a: int, b: int) -> Route:
         """Return the route by which a message enters the network on the receiver's rail."""
         return _single(self.relayed_routes(np.array([a]), np.array([b])))

@@ -210,3 +210,21 @@ def test_pools_whose_requests_have_one_token_have_an_answer(engine, replicas):
     assert result.tpot is None
     assert result.limiting_kernel is not None
     assert kv_chart(result) == []
+
+
+@pytest.mark.parametrize("cluster", ["frontier", "lumi-g"])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"prefill": {"tensor": 4, "replicas": 3}, "decode": {"tensor": 4, "attention_data": 2}},
+        {"tensor": 2, "attention_data": 8},
+    ],
+)
+def test_a_service_over_nodes_of_a_dragonfly_has_an_answer(cluster, plan):
+    """Links are numbered when a route first crosses them, and their capacities read after it."""
+    machine = {"name": cluster, "nodes": 4}
+    load = {"rate": 2, "input": 512, "output": 64, "requests": 8}
+
+    changes = {"cluster": machine, "plan": plan, "precision": "bf16", "load": load}
+
+    assert clustersim.serve(SMALL | changes).ttft.mean > 0

@@ -160,3 +160,12 @@ def test_the_same_error_is_raised_in_python():
     """The message of the command line is that of a ScenarioError."""
     with pytest.raises(ScenarioError, match="write it like"):
         sizes_of("big")
+
+
+def test_traffic_on_other_nodes_of_a_dragonfly_has_an_answer(capsys):
+    """Its links are numbered by its own routes, before capacities are read."""
+    command = [*DGX, "--cluster=frontier", "--devices", "128", "--bytes", "64MiB"]
+
+    (line,) = answered(capsys, *command, "--with", "all-to-all 64MiB on 128-255")
+
+    assert line["time_with_s"] >= 0.999 * line["time_s"]

@@ -5,6 +5,9 @@ from functools import cache
 from itertools import count
 from math import inf
 
+import numpy as np
+
+from clustersim.arrays import Integers
 from clustersim.cost import closed_form
 from clustersim.engine.requests.handover import KvLinks
 from clustersim.engine.requests.replay import Deployment
@@ -14,7 +17,6 @@ from clustersim.inference.step_costs import StepCosts
 from clustersim.scenario.serving import ServingScenario
 from clustersim.simulation.service.pools import Pool
 from clustersim.topology.cluster import Cluster
-from clustersim.topology.links import Route
 from clustersim.traffic import Traffic
 
 
@@ -74,13 +76,8 @@ def _gain(scenario: ServingScenario) -> float:
 def _swap(costs: StepCosts) -> float:
     """Return the time to copy a token of the KV cache of a replica to the host [s]."""
     cluster = costs.replica.links.cluster
-    rate = _rate(cluster, cluster.to_host(0))
+    rate = cluster.rate(cluster.to_host(0))
     return costs.memory.token / (costs.replica.layout.devices * rate)
-
-
-def _rate(cluster: Cluster, route: Route) -> float:
-    """Return the payload bandwidth of a route [B/s]."""
-    return float(cluster.links.capacities[list(route.links)].min())
 
 
 # --- from pool to pool ----------------------------------------------------------------------------
@@ -97,6 +94,8 @@ def _kv_links(prefill: Pool, decode: Pool, scenario: ServingScenario) -> KvLinks
     receivers = [_holders(decode, number) for number in range(decode.replicas)]
     turn = count()
     width, layers = decode.costs.memory.token, decode.costs.replica.model.layers
+    ends = np.meshgrid(_devices(senders), _devices(receivers))
+    cluster.routes(ends[0].ravel(), ends[1].ravel())  # numbers their links
     capacities = cluster.links.capacities.tolist()
 
     @cache
@@ -121,6 +120,12 @@ def _kv_links(prefill: Pool, decode: Pool, scenario: ServingScenario) -> KvLinks
     return KvLinks(capacities, traffic)
 
 
+def _devices(groups: list[list[list[int]]]) -> Integers:
+    """Return the devices of all groups of all replicas."""
+    devices = [device for replica in groups for group in replica for device in group]
+    return np.array(devices, dtype=np.int64)
+
+
 def _holders(pool: Pool, replica: int) -> list[list[int]]:
     """Return the devices that hold the KV cache of a request, for each group of attention."""
     mesh = pool.layout.mesh + pool.first + replica * pool.layout.devices
@@ -134,7 +139,7 @@ def _traffic(cluster: Cluster, pairs: list[tuple[int, int]], nbytes: float) -> T
     latency, cap, wire = 0.0, inf, nbytes
     for pair in pairs:
         route = cluster.route(*pair)
-        rate, library = _rate(cluster, route), cluster.library
+        rate, library = cluster.rate(route), cluster.library
         cost = closed_form.message_cost(nbytes, route.network, rate, route.latency, library)
         latency, cap = max(latency, cost.latency), min(cap, cost.rate)
         wire = max(wire, cost.nbytes)

@@ -107,10 +107,10 @@ class Benchmark:
     def contended(self, nbytes: float) -> Contended:
         """Return the time of a size with the background."""
         ours = self.communicator.traffic(self.operation, self.operation, nbytes)
-        links = self.cluster.links
+        links, others = self.cluster.links, self._others
         capacities = links.capacities.tolist()
-        (seconds,) = contended_seconds([ours], self._others, capacities)
-        (slowdown,) = slowdowns([ours], self._others, capacities)
+        (seconds,) = contended_seconds([ours], others, capacities)
+        (slowdown,) = slowdowns([ours], others, capacities)
         return Contended(seconds, None if slowdown.link is None else links.names[slowdown.link])
 
     @cached_property
