@@ -119,7 +119,7 @@ def steady_parts(job: Job, stage: int) -> dict[str, float]:
     buffers = _buffers(job, recipe, stage, states["gradients"])
     for part in _away(job):
         states[part] = 0.0
-    states["quantised_base"] += _constants(job, stage)
+    states["quantised_base"] += job.weights.on_rank(job.weights.frozen(stage).constants)
     return states | {
         "gathered_layers": _gathered(job, recipe, stage),
         "communication_buffers": buffers + recipe.gather_buffers * whole_input(job.shard),
@@ -170,24 +170,16 @@ def state_parts(job: Job, stage: int) -> dict[str, float]:
     sharded = job.weights.on_rank(trained, sharded=zero >= 1)
     base = job.weights.on_rank(job.weights.frozen(stage).weights, sharded=zero >= 3)
     quantised = job.finetune is not None and job.finetune.quantised
+    summed = recipe.sharded and not job.reduces_in_blocks  # over microbatches: reduced once a step
     return {
         "parameters": recipe.weights * job.weights.on_rank(trained, sharded=zero >= 3)
         + (0.0 if quantised else base),
         "master_weights": recipe.master * sharded,
         "gradients": recipe.gradients
-        * job.weights.on_rank(trained, sharded=zero >= 2 and not _summed(job, recipe)),
+        * job.weights.on_rank(trained, sharded=zero >= 2 and not summed),
         "optimiser": recipe.optimiser * sharded,
         "quantised_base": base if quantised else 0.0,
     }
-
-
-def _summed(job: Job, recipe: MemoryRecipe) -> bool:
-    """Return whether whole gradients are summed over microbatches and reduced once a step."""
-    return recipe.sharded and not job.reduces_in_blocks
-
-
-def _constants(job: Job, stage: int) -> float:
-    return job.weights.on_rank(job.weights.frozen(stage).constants)
 
 
 def _layers(job: Job, stage: int) -> list[Layer]:

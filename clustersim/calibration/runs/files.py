@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim.calibration.runs.answer import Calibration, FittedCoefficient, TimeErrors
+from clustersim.calibration.runs.answer import Calibration, FittedCoefficient
 from clustersim.calibration.runs.coefficients import FIT
 from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
@@ -95,17 +95,14 @@ def _source(calibration: Calibration) -> dict[str, str]:
 
 def remarks(calibration: Calibration, coefficients: Sequence[FittedCoefficient]) -> list[str]:
     """Return the lines above a file: the error of the fit, and coefficients that are not fitted."""
-    whole = calibration.all
+    whole, errors = calibration.all, calibration.all.held_out
+    held_out = f"; {_percent(errors.mean_abs)} on rows held out of the fit" if errors else ""
     lines = [
         f"Fitted by clustersim calibrate to {whole.rows} rows.",
         f"Mean absolute error {_percent(whole.before.mean_abs)} before and"
-        f" {_percent(whole.after.mean_abs)} after{_held_out(whole.held_out)}.",
+        f" {_percent(whole.after.mean_abs)} after{held_out}.",
     ]
     return lines + [f"{c.path} is not fitted: {c.why}." for c in coefficients if not c.fitted]
-
-
-def _held_out(errors: TimeErrors | None) -> str:
-    return "" if errors is None else f"; {_percent(errors.mean_abs)} on rows held out of the fit"
 
 
 def _put(data: dict[str, Any], coefficient: FittedCoefficient, calibration: Calibration) -> None:

@@ -64,11 +64,6 @@ such kernel for a format.  `kept` is the share of the cache that holds keys whic
 the next call of a benchmark, and `hot` its rate over that of memory."""
 
 
-def decode_terms(variant: str) -> tuple[Term, ...]:
-    """Return the terms of attention in formats ``queries/keys``, such as ``bf16/fp8``."""
-    return TERMS
-
-
 def decode_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
     """Return the times of attention of one query over `keys` cached tokens [s]."""
     (precision, _), (_, stored) = (PRECISIONS[name] for name in variant.split("/"))
@@ -101,7 +96,7 @@ def decode_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Va
 
 DECODE: Final = Surface(
     ("batch", "heads", "kv_heads", "key", "value", "read", "packed", "keys", "repeated", "issued"),
-    decode_terms,
+    lambda variant: TERMS,
     decode_seconds,
     query_peak,
 )

@@ -43,11 +43,6 @@ TERMS: Final = (
 compute units of the exchange at which it reaches half of its rates."""
 
 
-def exchange_terms(variant: str) -> tuple[Term, ...]:
-    """Return the terms of a library."""
-    return TERMS
-
-
 def exchange_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
     r"""Return the times of an exchange [s].
 
@@ -84,7 +79,7 @@ def _reached(places: Array, chosen: Array) -> Array:
 
 EXCHANGE: Final = Surface(
     ("tokens", "experts", "bytes", "ranks", "nodes", "units", "merged"),
-    exchange_terms,
+    lambda variant: TERMS,
     exchange_seconds,
 )
 """Dispatch of tokens to experts, and combination of their results."""

@@ -78,11 +78,6 @@ def expert_terms(variant: str) -> tuple[Term, ...]:
     return (*TERMS, IDLE) if variant in WORST_CASE else TERMS
 
 
-def grouped_terms(variant: str) -> tuple[Term, ...]:
-    """Return the terms of one product for each expert in a number format."""
-    return ALONE
-
-
 def tile_counts(loads: Sequence[float]) -> dict[str, float]:
     """Return the columns of shapes that describe the tokens of each expert of a device.
 
@@ -195,5 +190,5 @@ EXPERTS: Final = Surface(
 """Both layers of the experts of a device, from routed tokens to their weighted sum; `tokens` are
 those of all devices that share the experts."""
 
-GROUPED: Final = Surface((*_TILES, "n", "k"), grouped_terms, grouped_seconds, format_peak)
+GROUPED: Final = Surface((*_TILES, "n", "k"), lambda variant: ALONE, grouped_seconds, format_peak)
 """One product for each expert."""

@@ -81,11 +81,6 @@ def query_peak(variant: str) -> str:
     return PRECISIONS[variant.partition("/")[0]][0]
 
 
-def prefill_terms(variant: str) -> tuple[Term, ...]:
-    """Return the terms of attention in formats ``queries/keys``, such as ``bf16/fp8``."""
-    return TERMS
-
-
 def prefill_seconds(device: Accelerator, shapes: Shapes, variant: str, values: Values) -> Array:
     """Return the times of causal attention of the last `queries` of `keys` tokens [s].
 
@@ -190,7 +185,7 @@ def _tile(device: Accelerator, precision: str, head: Array) -> tuple[Array, Arra
 
 PREFILL: Final = Surface(
     ("batch", "heads", "kv_heads", "key", "value", "queries", "keys", "prepared", "issued"),
-    prefill_terms,
+    lambda variant: TERMS,
     prefill_seconds,
     query_peak,
 )

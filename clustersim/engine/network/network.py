@@ -203,7 +203,7 @@ class Network:
         self._relieved |= self.routes.contended_links(ended)
         if self._array.size:
             ended += self._array.take_ended(same_instant)
-            ended.sort(key=_by_end)
+            ended.sort(key=lambda transfer: (transfer.end, transfer.number))
         for transfer in ended:
             self._complete(transfer)
         self._timer = None
@@ -371,7 +371,3 @@ class Network:
         )
         for violation in violations:
             raise SimulationError(violation)
-
-
-def _by_end(transfer: Transfer) -> tuple[float, int]:
-    return transfer.end, transfer.number

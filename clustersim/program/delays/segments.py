@@ -177,11 +177,7 @@ def _segments(
         if kernel is None:
             continue
         own = kernel.kernels if isinstance(kernel, Overlapped) else [kernel]
-        taken = chain_seconds(own, device, _no_time)
+        taken = chain_seconds(own, device, lambda _: 0.0)
         seconds[-1] += taken.compute
         attention[-1] += taken.attention
     return Segments(np.array(seconds), np.array(attention), np.array(waits))
-
-
-def _no_time(_: Collective) -> float:
-    return 0.0

@@ -54,13 +54,10 @@ class TrafficTable:
         index = np.repeat(np.arange(names), rows)
         return np.repeat(index, counts), np.repeat(np.tile(np.arange(rows), names), counts)
 
-    def with_crossings(self, crossings: LinkRows) -> "TrafficTable":
-        """Return the same traffic on other links."""
-        return replace(self, moved=replace(self.moved, crossings=crossings))
-
     def only(self, links: Booleans) -> "TrafficTable":
         """Return the traffic on some links only."""
-        return self.with_crossings(self.crossings.only(links[self.crossings.links]))
+        crossings = self.crossings.only(links[self.crossings.links])
+        return replace(self, moved=replace(self.moved, crossings=crossings))
 
     def each_name(self, values: Sequence[float]) -> Floats:
         """Return a value for each row from one for each name."""

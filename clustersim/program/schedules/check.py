@@ -12,7 +12,7 @@ import numpy as np
 
 from clustersim.errors import ProgramError
 from clustersim.plan.parallelism import Wiring
-from clustersim.program.program import Actor, Program
+from clustersim.program.program import Program
 from clustersim.program.schedules.steps import Order, Row, Step, receiver_of
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
 
@@ -57,14 +57,10 @@ def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int)
     return int((index >= 0).sum()) == len(kinds) and bool(((forward >= 0) & (apart | once)).all())
 
 
-def _first_actors(program: Program) -> tuple[Actor, ...]:
-    """Return one actor for each stage; the others have the same steps."""
-    return program.actors[: program.stages * program.tensor_ranks : program.tensor_ranks]
-
-
 def rows_of(program: Program) -> list[Row]:
     """Return the steps of each stage, which are the same for all replicas."""
-    return [actor.steps for actor in _first_actors(program)]
+    every, ranks = program.tensor_ranks, program.stages * program.tensor_ranks
+    return [actor.steps for actor in program.actors[:ranks:every]]
 
 
 def check_steps(rows: Rows, microbatches: int, wiring: Wiring) -> None:

@@ -55,18 +55,6 @@ def coordinates(number: int, lengths: Sequence[int]) -> tuple[int, ...]:
     return tuple(position[::-1])
 
 
-def shorter_way(start: int, end: int, length: int, ring: bool) -> tuple[int, int]:
-    """Return direction, 1 or -1, and steps along an axis; equal ways go in positive direction.
-
-    >>> shorter_way(0, 3, 4, ring=True), shorter_way(0, 2, 4, ring=True)
-    ((-1, 1), (1, 2))
-    """
-    forward = (end - start) % length
-    if ring:
-        return (1, forward) if 2 * forward <= length else (-1, length - forward)
-    return (1, forward) if end > start else (-1, start - end)
-
-
 def cut_links(axes: Sequence[tuple[int, bool]], first: int) -> int:
     """Return the links between the first positions of a block and the others.
 

@@ -9,7 +9,6 @@ Rules of a layout are those of `plan.checks`; of layouts that run in the same wa
 """
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
 
 from clustersim.plan.checks import plan_problems
@@ -173,13 +172,3 @@ LAYER_RULES: Final = ("even", "with-ends", "by-work", "filled")
 def _dotted(*path: str | int) -> str:
     """Return a key as the beginning of a problem."""
     return ".".join(map(str, path))
-
-
-@cache
-def divisors_from(number: int, least: int = 1) -> tuple[int, ...]:
-    """Return the divisors of a number from some value on.
-
-    >>> divisors_from(12, 2)
-    (2, 3, 4, 6, 12)
-    """
-    return tuple(n for n in range(least, number + 1) if number % n == 0)
