@@ -14,10 +14,16 @@ from clustersim.topology.links import Route
 
 
 class HostRate(NamedTuple):
-    """Bandwidth between a device and host memory when all devices of its node copy [B/s]."""
+    """Bandwidth between a device and host memory when all devices of its node copy [B/s].
+
+    Attributes
+    ----------
+    latency : of the longest route to host memory [s]
+    """
 
     to_host: float
     from_host: float
+    latency: float
 
 
 def host_rate(cluster: Cluster) -> HostRate:
@@ -29,10 +35,10 @@ def host_rate(cluster: Cluster) -> HostRate:
         when the node's file gives no links between devices and host memory.
     """
     devices = range(cluster.node.devices)
-    return HostRate(
-        _slowest(cluster, [cluster.to_host(device) for device in devices]),
-        _slowest(cluster, [cluster.from_host(device) for device in devices]),
-    )
+    up = [cluster.to_host(device) for device in devices]
+    down = [cluster.from_host(device) for device in devices]
+    latency = max(route.latency for route in up)
+    return HostRate(_slowest(cluster, up), _slowest(cluster, down), latency)
 
 
 def _slowest(cluster: Cluster, routes: Iterable[Route]) -> float:
@@ -45,11 +51,6 @@ def _slowest(cluster: Cluster, routes: Iterable[Route]) -> float:
     crossed = Counter(link for route in routes for link in route.links)
     capacities = cluster.links.capacities
     return min(float(capacities[link]) / flows for link, flows in crossed.items())
-
-
-def host_latency(cluster: Cluster) -> float:
-    """Return the latency of the longest route from a device of a node to host memory [s]."""
-    return max(cluster.to_host(device).latency for device in range(cluster.node.devices))
 
 
 def host_optimiser_seconds(cluster: Cluster, nbytes: float) -> float:

@@ -8,7 +8,7 @@ A rank copies its own share of what sharded data parallelism distributes; it gat
 the other ranks.
 """
 
-from clustersim.cost.host import HostRate, host_latency, host_optimiser_seconds, host_rate
+from clustersim.cost.host import HostRate, host_optimiser_seconds, host_rate
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
 from clustersim.timeline import BACKWARD, FORWARD
@@ -21,12 +21,11 @@ class HostLink:
 
     def __init__(self, job: Job) -> None:
         self._rate: HostRate = host_rate(job.cluster)
-        self._latency = host_latency(job.cluster)
 
     def seconds(self, copy: HostCopy) -> float:
         """Return the time of a copy [s]."""
         rate = self._rate.to_host if copy.direction == "to-host" else self._rate.from_host
-        return self._latency + copy.nbytes / rate
+        return self._rate.latency + copy.nbytes / rate
 
 
 def host_fetch(job: Job, stacked: StackedLayer, kind: str) -> list[HostCopy]:

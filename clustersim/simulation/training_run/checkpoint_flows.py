@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from clustersim.catalog.machines import StorageFacts
-from clustersim.cost.host import host_latency, host_rate
+from clustersim.cost.host import host_rate
 from clustersim.engine.network.background_traffic import contended_seconds
 from clustersim.engine.network.fairness import Problem, max_min_rates
 from clustersim.errors import PlanError
@@ -221,7 +221,8 @@ class _Saving:
         """Return the time of a copy of the largest share of a rank to its host [s]."""
         cluster = self._job.cluster
         largest = max(state.saved for state in self._states)
-        return host_latency(cluster) + largest / host_rate(cluster).to_host
+        host = host_rate(cluster)
+        return host.latency + largest / host.to_host
 
     def _of_fullest_node(self, *, loaded: bool = False) -> float:
         """Return the bytes that a node saves or loads, where all its ranks are of one kind [B]."""
