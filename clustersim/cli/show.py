@@ -116,7 +116,7 @@ def _print(shown: "Page", json_output: bool) -> None:
     if json_output:
         print_json(shown.answer)
         return
-    echo(f"{shown.kind} {shown.name}: {shown.title}")
+    echo(f"{shown.answer.kind} {shown.answer.name}: {shown.answer.title}")
     console = Console(markup=False, highlight=False)
     for table in text.tables(shown):
         echo()

@@ -60,7 +60,7 @@ def test_an_accelerator_shows_the_fits_of_its_kernels(capsys):
     assert 0 < rows["gemm", "bf16"]["median"] < rows["gemm", "bf16"]["p90"] < 0.2
     assert "aiconfigurator" in rows["gemm", "bf16"]["source"]
     assert "attention-decode" in output(capsys, "show", "h100-sxm")
-    assert not page(opened("accelerator", "v100-sxm2-32gb")).kernels
+    assert not page(opened("accelerator", "v100-sxm2-32gb")).answer.kernels
 
 
 @cache

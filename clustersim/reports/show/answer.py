@@ -98,26 +98,19 @@ class EntryAnswer:
 class Page:
     """An entry with the texts of its derived quantities."""
 
-    name: str
-    kind: str
-    title: str
-    facts: tuple[FactRow, ...]
+    answer: EntryAnswer
     derived: tuple[Derived, ...]
-    kernels: tuple[KernelRow, ...] = ()
-
-    @property
-    def answer(self) -> EntryAnswer:
-        """The answer of `clustersim show --json`."""
-        derived = {row.key: row.value for row in self.derived}
-        return EntryAnswer(self.name, self.kind, self.title, self.facts, derived, self.kernels)
 
 
 def page(entry: "Entry", measures: "Measures | None" = None) -> Page:
     """Return the page of an entry; `measures` are those of a cluster."""
     derived = derived_of(entry.record) if measures is None else derived_of_cluster(measures)
-    rows = profile_rows(entry.data) if entry.kind == "framework" else fact_rows(entry.data)
+    quantities = tuple(derived)
+    values = {quantity.key: quantity.value for quantity in quantities}
+    facts = tuple(profile_rows(entry.data) if entry.kind == "framework" else fact_rows(entry.data))
     kernels = tuple(kernel_rows(entry.record))
-    return Page(entry.name, entry.kind, entry.title, tuple(rows), tuple(derived), kernels)
+    answer = EntryAnswer(entry.name, entry.kind, entry.title, facts, values, kernels)
+    return Page(answer, quantities)
 
 
 def machine_page(entry: "Entry", nodes: int | None = None) -> tuple[Page, "Mapping[str, Diagram]"]:

@@ -33,13 +33,13 @@ def tables(page: Page) -> "list[Table]":
     from rich.table import Table
 
     made = []
-    if page.facts:
+    if page.answer.facts:
         facts = Table(box=None, padding=(0, 2, 0, 0), title_justify="left", header_style="bold")
         facts.add_column("fact", overflow="fold", min_width=18)
         facts.add_column("value", overflow="fold", min_width=10, max_width=34)
         facts.add_column("confidence", no_wrap=True)
         facts.add_column("source", overflow="fold", ratio=1)
-        for row in page.facts:
+        for row in page.answer.facts:
             cells = (row.key, _value(row), row.confidence or "", row.proof)
             facts.add_row(*map(escaped, cells))
         made.append(facts)
@@ -47,11 +47,12 @@ def tables(page: Page) -> "list[Table]":
     if labelled:
         derived = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
         derived.add_column("derived", no_wrap=True)
-        derived.add_column(_REMARKS.get(page.kind, ""), overflow="fold")
+        derived.add_column(_REMARKS.get(page.answer.kind, ""), overflow="fold")
         for quantity in labelled:
             derived.add_row(escaped(quantity.label), escaped(quantity.text))
         made.append(derived)
-    return [*made, _kernel_table(page.kernels)] if page.kernels else made
+    kernels = page.answer.kernels
+    return [*made, _kernel_table(kernels)] if kernels else made
 
 
 def _value(row: FactRow) -> str:

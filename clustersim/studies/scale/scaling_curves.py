@@ -9,16 +9,16 @@ Work is counted in tokens, or in model FLOPs where the points of a curve train s
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import NamedTuple, Unpack
+from typing import Unpack
 
 from clustersim.catalog.changes import Settings
 from clustersim.runs.arguments import settings_of, study_of
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.variants import Run, ScenarioAnswer
-from clustersim.scenario.scaling import EFFICIENCY
-from clustersim.simulation.step.answer import RunAnswer
+from clustersim.scenario.scaling import EFFICIENCY, PublishedPoint
+from clustersim.simulation.step.answer import PublishedCheck, RunAnswer
 from clustersim.studies.scale.answer import (
     FLOPS,
     TOKENS,
@@ -211,21 +211,6 @@ def _point(run: RunPoint, reference: RunPoint) -> ScalingPoint:
     )
 
 
-class _Number(NamedTuple):
-    """A published number of a point."""
-
-    devices: int
-    metric: str
-    convention: str | None
-    value: float
-    source: str
-
-    @property
-    def unit(self) -> tuple[str, str | None]:
-        """Metric and convention."""
-        return self.metric, self.convention
-
-
 def published_results(
     request: CurveRequest,
     finished: Sequence[RunPoint],
@@ -233,24 +218,31 @@ def published_results(
     reference: RunPoint,
 ) -> tuple[PublishedResult, ...]:
     """Return published numbers with the predicted ones, by devices."""
-    of_curve = [
-        _Number(p.devices, p.metric, p.convention, p.value, p.source) for p in request.published
-    ]
+    of_curve = [_stated(point.devices, point) for point in request.published]
     order = attrgetter("devices", "metric", "source", "value")
     numbers = sorted({*of_curve, *_of_points(finished)}, key=order)
-    starts = {n.unit: n for n in numbers if n.devices == reference.point.devices}
+    unit = attrgetter("metric", "convention")
+    starts = {unit(n): n for n in numbers if n.devices == reference.point.devices}
     by_devices = {point.devices: point for point in points}
     start = by_devices[reference.point.devices]
     return tuple(
-        _compared(number, by_devices.get(number.devices), starts.get(number.unit), start)
+        _compared(number, by_devices.get(number.devices), starts.get(unit(number)), start)
         for number in numbers
     )
 
 
-def _of_points(finished: Sequence[RunPoint]) -> list[_Number]:
+def _stated(devices: int, published: PublishedPoint | PublishedCheck) -> PublishedResult:
+    """Return a published number of a point, which is not compared yet."""
+    metric, convention = published.metric, published.convention
+    return PublishedResult(
+        devices, metric, convention, published.value, published.source, None, None, None
+    )
+
+
+def _of_points(finished: Sequence[RunPoint]) -> list[PublishedResult]:
     """Return the published numbers of scenarios that are points without changes."""
     return [
-        _Number(run.point.devices, check.metric, check.convention, check.value, check.source)
+        _stated(run.point.devices, check)
         for run in finished
         if run.point.own
         if isinstance(run.answer, RunAnswer)
@@ -260,9 +252,9 @@ def _of_points(finished: Sequence[RunPoint]) -> list[_Number]:
 
 
 def _compared(
-    number: _Number,
+    number: PublishedResult,
     point: ScalingPoint | None,
-    published_start: _Number | None,
+    published_start: PublishedResult | None,
     start: ScalingPoint,
 ) -> PublishedResult:
     """Return a published number with the predicted one.
@@ -271,21 +263,22 @@ def _compared(
     over published over predicted at the reference point.
     """
     if point is None:
-        return PublishedResult(*number, predicted=None, error=None, efficiency=None)
+        return number
     predicted = _predicted(number, point)
     difference = predicted - number.value
     if number.metric == EFFICIENCY:
-        return PublishedResult(*number, predicted, error=difference, efficiency=number.value)
+        return replace(number, predicted=predicted, error=difference, efficiency=number.value)
     efficiency = None
     if published_start is not None:
         ratio = number.value / predicted
         ratio_at_start = published_start.value / _predicted(published_start, start)
         sign = -1 if number.metric == "step_time_s" else 1
         efficiency = point.efficiency * (ratio / ratio_at_start) ** sign
-    return PublishedResult(*number, predicted, difference / number.value, efficiency)
+    error = difference / number.value
+    return replace(number, predicted=predicted, error=error, efficiency=efficiency)
 
 
-def _predicted(number: _Number, point: ScalingPoint) -> float:
+def _predicted(number: PublishedResult, point: ScalingPoint) -> float:
     """Return a number of a point in the published convention, as `Result.metric` does."""
     numbers = point.measures
     if number.metric == "efficiency":
