@@ -48,7 +48,7 @@ def arriving(rate: float, kind: str, seed: int, count: int = 45_000) -> RequestL
 
 
 @pytest.mark.parametrize("kind", ["constant", "exponential"])
-@pytest.mark.parametrize("load", [0.5, 0.8, pytest.param(0.95, marks=pytest.mark.large)])
+@pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
 def test_the_mean_wait_is_that_of_queueing_theory_within_its_interval(kind, load):
     """Pollaczek and Khinchine: rho s / (1 - rho) of M/M/1, half of it of M/D/1."""
     theory = load / (1 - load) * (0.5 if kind == "constant" else 1.0)
