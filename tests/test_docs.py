@@ -81,21 +81,17 @@ def unpainted(monkeypatch):
 
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("page", [name for name in NAMES if has_examples(name, large=False)])
-def test_examples_print_what_is_shown(page, tmp_path, monkeypatch):
+def test_examples_print_what_is_shown(page, here):
     """Every command and session of a page runs, and prints the lines below it."""
-    monkeypatch.chdir(tmp_path)
-
-    assert untrue(page, tmp_path, large=False) == []
+    assert untrue(page, here, large=False) == []
 
 
 @pytest.mark.large
 @pytest.mark.usefixtures("unpainted")
 @pytest.mark.parametrize("page", [name for name in NAMES if has_examples(name, large=True)])
-def test_large_examples_print_what_is_shown(page, tmp_path, monkeypatch):
+def test_large_examples_print_what_is_shown(page, here):
     """The same for commands that take long."""
-    monkeypatch.chdir(tmp_path)
-
-    assert untrue(page, tmp_path, large=True) == []
+    assert untrue(page, here, large=True) == []
 
 
 @pytest.mark.parametrize("page", NAMES)

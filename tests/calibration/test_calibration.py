@@ -29,7 +29,7 @@ from clustersim.runs.workers import InProcess
 from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.accelerator import build_accelerator
-from commands import ending, rejected
+from commands import ending, output, rejected
 from measured_runs import shipped_cases
 
 CHIP = "a100-80gb"
@@ -268,9 +268,8 @@ def test_a_run_takes_the_file_that_calibrate_writes(measured, capsys):
     """In the folder of a scenario the new file overrides the shipped one; its step is longer."""
     before = simulate("mine.yaml").step_time
 
-    code, out, _ = ending(capsys, *ASKED, "--out", f"{CHIP}.yaml")
+    out = output(capsys, *ASKED, "--out", f"{CHIP}.yaml")
 
-    assert code == 0
     assert f"written   {CHIP}.yaml" in out
     record = load("mine.yaml").scenario.cluster.node.accelerator
     assert record.gemm.best == pytest.approx(0.7, rel=0.01)

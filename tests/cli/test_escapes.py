@@ -7,7 +7,6 @@ import pytest
 
 from clustersim.catalog.finding import shipped
 from clustersim.catalog.reading import Place
-from clustersim.cli import main
 from clustersim.cli.options import print_rows, print_table
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.render.charts import Bars
@@ -15,6 +14,7 @@ from clustersim.render.charts.picture import printable
 from clustersim.render.page.page import Page, Section, render
 from clustersim.render.tables import Row, aligned
 from clustersim.simulation.step.simulate import simulate
+from commands import ending, output
 from small import small
 
 EVIL = "\x1b[31mred\x07\u202e\u2066\x9b"
@@ -32,26 +32,13 @@ def evil(tmp_path):
     return path
 
 
-def run(capsys, *command):
-    """Return exit code, standard output and errors of a command."""
-    code = 0
-    try:
-        main(command)
-    except SystemExit as end:
-        code = end.code or 0
-    return code, *capsys.readouterr()
-
-
 @pytest.mark.large
 def test_a_title_with_escapes_leaves_clean_text_and_well_formed_figures(tmp_path, capsys):
     """Terminal, page and figures show the escapes of a title, and every SVG is XML."""
     out = tmp_path / "out"
-    code, text, error = run(
-        capsys, "run", str(evil(tmp_path)), "--out", str(out), "--figures", "svg,png,pdf"
-    )
+    text = output(capsys, "run", evil(tmp_path), "--out", out, "--figures", "svg,png,pdf")
     pages = [path.read_text() for path in out.glob("*.html")]
 
-    assert (code, error) == (0, "")
     assert not RAW.search(text)
     assert f"a {SHOWN} $x_{{ & <b> title" in text
     assert pages
@@ -89,7 +76,7 @@ def test_a_title_with_escapes_leaves_clean_text_and_well_formed_figures(tmp_path
 def test_messages_show_control_characters_as_escapes(command, tmp_path, capsys):
     """No name, key, value or path reaches the terminal raw, nor begins a line of its own."""
     file = str(small(tmp_path))
-    code, text, error = run(capsys, *(word.format(file) for word in command))
+    code, text, error = ending(capsys, *(word.format(file) for word in command))
 
     assert code == 2
     assert not RAW.search(text + error)
@@ -121,17 +108,15 @@ def test_tables_of_the_terminal_are_escaped(capsys, monkeypatch):
         assert "\u202e" not in text
 
 
-def test_a_name_with_separators_stays_in_the_folder_of_runs(tmp_path, capsys, monkeypatch):
+def test_a_name_with_separators_stays_in_the_folder_of_runs(here, capsys):
     """The output folder of an entry is below `runs`, whatever the entry is called."""
-    monkeypatch.chdir(tmp_path)
     text = (shipped("cluster") / "dgx-a100.yaml").read_text()
     evil = re.sub("(?m)^name: .*$", 'name: "x/../../../\\\\e[31mout"', text)
-    (tmp_path / "mine.yaml").write_text(evil)
-    code, text, error = run(capsys, "show", "mine.yaml", "--figures", "svg")
+    (here / "mine.yaml").write_text(evil)
+    output(capsys, "show", "mine.yaml", "--figures", "svg")
 
-    assert (code, error) == (0, "")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.yaml", "runs"]
-    assert len([*(tmp_path / "runs").iterdir()]) == 1
+    assert sorted(path.name for path in here.iterdir()) == ["mine.yaml", "runs"]
+    assert len([*(here / "runs").iterdir()]) == 1
 
 
 def test_pictures_and_pages_are_escaped():

@@ -11,7 +11,6 @@ from errno import ENOSPC
 
 import pytest
 
-from clustersim.cli import main
 from clustersim.cli.options import print_table
 from clustersim.errors import ScenarioError
 from clustersim.render.folder import replacing
@@ -20,7 +19,7 @@ from clustersim.runs.execution import run_all, run_study
 from clustersim.runs.store import Store, Study
 from clustersim.runs.variants import RAN, Variant
 from clustersim.runs.workers import InProcess
-from commands import rejected
+from commands import output, rejected
 from small import small, wait_until
 
 
@@ -42,18 +41,12 @@ def test_a_name_that_no_file_system_takes_is_refused_in_one_line(command, capsys
 
 
 @pytest.mark.parametrize("option", ["--out", "--store"])
-def test_a_target_that_no_file_system_takes_is_refused_in_one_line(
-    option, tmp_path, capsys, monkeypatch
-):
+def test_a_target_that_no_file_system_takes_is_refused_in_one_line(option, here, capsys):
     """An --out or --store whose name is too long is rejected before any file is written."""
-    file = str(small(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.iterdir())
+    command = "sweep", small(here), "--over", "plan.zero=0", option, "x" * 300
 
-    assert "name too long" in rejected(
-        capsys, "sweep", file, "--over", "plan.zero=0", option, "x" * 300
-    )
-    assert sorted(tmp_path.iterdir()) == before
+    assert "name too long" in rejected(capsys, *command)
+    assert [path.name for path in here.iterdir()] == ["small.yaml"]
 
 
 def test_a_value_with_a_line_break_is_refused_in_one_line(tmp_path, capsys):
@@ -155,11 +148,10 @@ def test_no_number_of_a_table_is_cut_on_a_narrow_terminal(width, capsys, monkeyp
 
 def test_the_best_of_one_layout_is_named(tmp_path, capsys):
     """Where no axis has two values the best layout is still printed with its values."""
-    command = ["sweep", str(small(tmp_path)), "--over", "batch.micro=1", "--jobs", "1"]
-    with pytest.raises(SystemExit):
-        main([*command, "--out", str(tmp_path / "out"), "--store", str(tmp_path / "store.db")])
+    places = "--out", tmp_path / "out", "--store", tmp_path / "store.db"
+    command = "sweep", small(tmp_path), "--over", "batch.micro=1", "--jobs", "1"
 
-    assert re.search(r"^best +micro 1: ", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^best +micro 1: ", output(capsys, *command, *places), re.MULTILINE)
 
 
 def test_a_thousand_jobs_start_no_more_processes_than_there_are_runs(tmp_path, monkeypatch):

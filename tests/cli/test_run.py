@@ -12,7 +12,7 @@ from matplotlib.image import imread
 from pyarrow import csv, parquet
 from typer.testing import CliRunner
 
-from clustersim.cli import app, main
+from clustersim.cli import app
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.render.charts.timeline import covered
 from clustersim.render.folder import check_free, is_ours, replacing
@@ -25,6 +25,7 @@ from clustersim.reports.step.pipeline import pipeline, views
 from clustersim.reports.step.text import answer
 from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
+from commands import ending, rejected
 
 SMALL = ("frontier-22b", "--set", "batch.global=32")
 
@@ -77,15 +78,6 @@ def invoke(*arguments):
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
-
-
-def refused(capsys, *arguments):
-    """Return the exit code and the complaint of a command that prints nothing else."""
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    out, complaint = capsys.readouterr()
-    assert out == ""
-    return end.value.code, complaint
 
 
 @pytest.fixture(scope="module")
@@ -206,8 +198,8 @@ def test_drawing_twice_gives_the_same_bytes(tmp_path):
     for stem in ("one", "two"):
         write_figure(pictures, tmp_path / stem)
 
-    for ending in ("png", "svg", "pdf"):
-        one, two = ((tmp_path / f"{stem}.{ending}").read_bytes() for stem in ("one", "two"))
+    for suffix in ("png", "svg", "pdf"):
+        one, two = ((tmp_path / f"{stem}.{suffix}").read_bytes() for stem in ("one", "two"))
         assert one == two
 
 
@@ -238,10 +230,8 @@ def test_a_pixel_is_covered_by_what_lies_in_it():
     assert covered(start, end, np.array([0.0, 2.0, 4.0])).tolist() == [0.5, 0.75]
 
 
-def test_json_is_one_object_and_writes_nothing(tmp_path, monkeypatch):
+def test_json_is_one_object_and_writes_nothing(here):
     """`--json` alone is for scripts."""
-    monkeypatch.chdir(tmp_path)
-
     answered = json.loads(invoke("run", *SMALL, "--json"))
 
     assert answered.keys() >= KEYS
@@ -250,7 +240,7 @@ def test_json_is_one_object_and_writes_nothing(tmp_path, monkeypatch):
     assert {"devices", "actors", "blocks", "activities"} <= answered["counts"].keys()
     assert {"metric", "value", "predicted", "error", "source"} <= answered["published"][0].keys()
     assert sum(answered["attribution"].values()) == pytest.approx(answered["step_time_s"])
-    assert list(tmp_path.iterdir()) == []
+    assert list(here.iterdir()) == []
 
 
 def test_set_changes_the_answer():
@@ -304,10 +294,9 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, capsys, content):
     for name, text in content.items():
         (folder / name).write_text(text)
 
-    assert refused(capsys, "run", *SMALL, "--out", str(folder)) == (
-        2,
+    assert rejected(capsys, "run", *SMALL, "--out", folder) == (
         f"{folder}: already exists and has files that are not the output of an earlier run;"
-        " use --force to write there and keep them, or choose another --out\n",
+        " use --force to write there and keep them, or choose another --out\n"
     )
     assert {path.name: path.read_text() for path in folder.iterdir()} == content
     assert list(tmp_path.iterdir()) == [folder]
@@ -396,7 +385,7 @@ def test_a_failure_of_ours_ends_with_1(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr("clustersim.engine.network.network.Network.check", broken)
 
-    code, text = refused(capsys, "run", *SMALL, "--json", "--out", str(tmp_path / "run"))
+    code, _, text = ending(capsys, "run", *SMALL, "--json", "--out", tmp_path / "run")
 
     assert code == 1
     assert text.startswith("internal error: SimulationError: link n0>n1 carries too much (please")
@@ -411,7 +400,7 @@ def test_an_interrupt_ends_with_130(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr("clustersim.reports.step.files.write_trace", interrupted)
 
-    code, _ = refused(capsys, "run", *SMALL, "--json", "--out", str(tmp_path / "run"))
+    code, *_ = ending(capsys, "run", *SMALL, "--json", "--out", tmp_path / "run")
 
     assert code == 130
     assert list(tmp_path.iterdir()) == []

@@ -123,28 +123,37 @@ def test_only_the_replicas_concerned_unfold():
     assert [actor.replicas for actor in compiled(scenario(two)).actors][1] == (3, 5)
 
 
+DISTURBED = [
+    {"type": "slow-device", "devices": [3], "factor": 1.5},
+    {"type": "jitter", "deviation": 0.1},
+    {"type": "pauses", "length": "20 ms", "every": 3},
+    {"type": "sequence-lengths", "histogram": [[256, 3], [2048, 1]]},
+]
+
+
+def folded_step(disturbance, **settings):
+    """Return a step with its replicas folded, which is the same unfolded, in each component."""
+    folded, unfolded = (
+        simulate(scenario(disturbance, **settings, fold=fold)) for fold in (True, False)
+    )
+    assert folded.step_time == pytest.approx(unfolded.step_time, rel=1e-12)
+    for part in PARTS:
+        assert folded.attribution[part] == pytest.approx(unfolded.attribution[part], abs=1e-9)
+    return folded
+
+
 @pytest.mark.parametrize(
     "disturbance",
     [
-        {"type": "slow-device", "devices": [3], "factor": 1.5},
-        {"type": "jitter", "deviation": 0.1},
+        *DISTURBED,
         {"type": "jitter", "distribution": "log-normal", "deviation": 0.1, "each": "step"},
-        {"type": "pauses", "length": "20 ms", "every": 3},
-        {"type": "sequence-lengths", "histogram": [[256, 3], [2048, 1]]},
         {"type": "late-host", "delay": "1 ms", "devices": [6]},
     ],
     ids=lambda given: given["type"],
 )
 def test_a_disturbed_step_is_the_same_folded_and_not(disturbance):
     """Folding keeps every disturbed rank: the same step, and components that add up to it."""
-    folded, unfolded = (
-        simulate(scenario(disturbance, plan=PIPELINE, fold=fold)) for fold in (True, False)
-    )
-
-    assert folded.step_time == pytest.approx(unfolded.step_time, rel=1e-12)
-    for part in PARTS:
-        assert folded.attribution[part] == pytest.approx(unfolded.attribution[part], abs=1e-9)
-    assert folded.attribution["disturbance"] != 0
+    assert folded_step(disturbance, plan=PIPELINE).attribution["disturbance"] != 0
 
 
 def test_transfers_of_disturbed_ranks_are_alike_alone_and_in_the_network():
@@ -291,14 +300,6 @@ def test_a_slow_device_delays_all_replicas_that_meet_it_as_much_as_its_own():
             assert [block.late for block in blocks.values()] == pytest.approx(expected, rel=1e-9)
 
 
-DISTURBED = [
-    {"type": "slow-device", "devices": [3], "factor": 1.5},
-    {"type": "jitter", "deviation": 0.1},
-    {"type": "pauses", "length": "20 ms", "every": 3},
-    {"type": "sequence-lengths", "histogram": [[256, 3], [2048, 1]]},
-]
-
-
 @pytest.mark.parametrize("disturbance", DISTURBED, ids=lambda given: given["type"])
 @pytest.mark.parametrize(
     "settings",
@@ -316,13 +317,7 @@ DISTURBED = [
 )  # fmt: skip
 def test_replicas_that_meet_are_the_same_folded_and_not(settings, disturbance):
     """The step and its components."""
-    folded, unfolded = (
-        simulate(scenario(disturbance, **settings, fold=fold)) for fold in (True, False)
-    )
-
-    assert folded.step_time == pytest.approx(unfolded.step_time, rel=1e-12)
-    for part in PARTS:
-        assert folded.attribution[part] == pytest.approx(unfolded.attribution[part], abs=1e-9)
+    folded_step(disturbance, **settings)
 
 
 # --- random numbers -------------------------------------------------------------------------------

@@ -33,6 +33,21 @@ def problems(draw, most=8):
     return Problem(capacities, links, weights, caps)
 
 
+def with_copy(problem, a, weights=None):
+    """Return a problem with one activity twice, and with other weights of all before the copy."""
+    weights = weights or problem.weights
+    return problem._replace(
+        links=[*problem.links, problem.links[a]],
+        weights=[*weights, weights[a]],
+        caps=[*problem.caps, problem.caps[a]],
+    )
+
+
+def scaled(problem, a, factor):
+    """Return the weights of a problem, those of one activity times a factor."""
+    return [[factor ** (b == a) * w for w in route] for b, route in enumerate(problem.weights)]
+
+
 def loads(problem, rates):
     """What the rates put on each link."""
     total = [0.0] * len(problem.capacities)
@@ -118,20 +133,11 @@ def test_weight_two_is_two_equal_flows(data):
     """An activity whose weights are doubled runs like two copies of it."""
     problem = data.draw(problems())
     a = data.draw(st.integers(0, len(problem.links) - 1))
-    double = list(problem.weights)
-    double[a] = [2 * weight for weight in double[a]]
-    twice = Problem(
-        problem.capacities,
-        [*problem.links, problem.links[a]],
-        [*problem.weights, problem.weights[a]],
-        [*problem.caps, problem.caps[a]],
-    )
+    double = problem._replace(weights=scaled(problem, a, 2))
 
-    expected = max_min_rates(twice)
+    expected = max_min_rates(with_copy(problem, a))
     assert expected[a] == pytest.approx(expected[-1], rel=1e-12)
-    assert max_min_rates(problem._replace(weights=double)) == pytest.approx(
-        expected[:-1], rel=1e-12
-    )
+    assert max_min_rates(double) == pytest.approx(expected[:-1], rel=1e-12)
 
 
 @given(st.data())
@@ -139,14 +145,7 @@ def test_an_activity_cut_in_two_of_half_its_flows_changes_nothing(data):
     """Two activities of half the weights run at the rate of the whole, and so does all else."""
     problem = data.draw(problems())
     a = data.draw(st.integers(0, len(problem.links) - 1))
-    half = list(problem.weights)
-    half[a] = [weight / 2 for weight in half[a]]
-    cut = Problem(
-        problem.capacities,
-        [*problem.links, problem.links[a]],
-        [*half, half[a]],
-        [*problem.caps, problem.caps[a]],
-    )
+    cut = with_copy(problem, a, scaled(problem, a, 0.5))
 
     rates = max_min_rates(problem)
     assert max_min_rates(cut) == pytest.approx([*rates, rates[a]], rel=1e-12)
@@ -162,13 +161,7 @@ def test_a_second_flow_beside_the_first_gains_at_most_its_share(data):
     """
     problem = data.draw(problems())
     a = data.draw(st.integers(0, len(problem.links) - 1))
-    joined_problem = Problem(
-        problem.capacities,
-        [*problem.links, problem.links[a]],
-        [*problem.weights, problem.weights[a]],
-        [*problem.caps, problem.caps[a]],
-    )
-    before, after = max_min_rates(problem), max_min_rates(joined_problem)
+    before, after = max_min_rates(problem), max_min_rates(with_copy(problem, a))
 
     assert before[a] / 2 * (1 - CLOSE) <= after[a] <= before[a] * (1 + CLOSE)
     for old, new in zip(before, after, strict=False):

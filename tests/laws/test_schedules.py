@@ -305,9 +305,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("lines", WRONG)
-def test_a_file_that_is_no_schedule_is_told_where(tmp_path, monkeypatch, lines):
+def test_a_file_that_is_no_schedule_is_told_where(here, lines):
     """A wrong line is named with its number; steps that are no schedule are drawn."""
-    monkeypatch.chdir(tmp_path)
     Path("my.txt").write_text(lines + "\n", encoding="utf-8")
 
     with pytest.raises(ScenarioError) as caught:

@@ -32,6 +32,10 @@ LAYOUTS = {
 }
 
 
+PLAN = ("tensor", "pipeline", "data", "zero", "sequence_parallel", "schedule", "chunks")
+"""Keys of a plan that a layout has."""
+
+
 @pytest.fixture(scope="module")
 def small():
     """The best model for two days on one node."""
@@ -56,6 +60,7 @@ def test_tokens_are_throughput_times_time(small):
 def test_the_layout_is_a_run_that_fits(small):
     """A scenario with this shape and layout takes the step time that is reported."""
     one, layout = small.shape, small.layout
+    batch = layout.batch, layout.micro, layout.sequence
     model = {
         "kind": "model",
         "name": "mine",
@@ -71,20 +76,8 @@ def test_the_layout_is_a_run_that_fits(small):
             "title": "again",
             "cluster": {"name": "dgx-h100", "nodes": 1},
             "model": model,
-            "plan": {
-                "tensor": layout.tensor,
-                "pipeline": layout.pipeline,
-                "data": layout.data,
-                "zero": layout.zero,
-                "sequence_parallel": layout.sequence_parallel,
-                "schedule": layout.schedule,
-                "chunks": layout.chunks,
-            },
-            "batch": {
-                "global": layout.batch,
-                "micro": layout.micro,
-                "sequence": layout.sequence,
-            },
+            "plan": {key: getattr(layout, key) for key in PLAN},
+            "batch": dict(zip(("global", "micro", "sequence"), batch, strict=True)),
             "precision": "bf16",
             "recompute": layout.recompute,
             "framework": "megatron-core",

@@ -32,7 +32,7 @@ from clustersim.studies.sweep.combinations import DEGREES, filled_keys, grid
 from clustersim.studies.sweep.files import files_of, page
 from clustersim.studies.sweep.ranking import rank, reasons_of
 from clustersim.studies.sweep.text import layout_tables, rows
-from commands import ending, printed
+from commands import output, printed
 from small import AXES, small
 
 
@@ -76,15 +76,13 @@ def test_combinations_come_in_the_order_of_the_axes(tmp_path):
     ]  # fmt: skip
 
 
-def test_a_table_and_axes_are_combined(tmp_path, capsys, monkeypatch):
+def test_a_table_and_axes_are_combined(here, capsys):
     """Each line of a table goes with each value of the other axes, and may be filled."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "layouts.csv").write_text(
+    (here / "layouts.csv").write_text(
         "plan.tensor,plan.pipeline,plan.data\n2,2,fill\n3,1,fill\n", encoding="utf-8"
     )
-    found = printed(
-        capsys, "sweep", str(small(tmp_path)), "--list", "layouts.csv", "--over", "batch.micro=1,2"
-    )
+    axes = "--list", "layouts.csv", "--over", "batch.micro=1,2"
+    found = printed(capsys, "sweep", small(here), *axes)
 
     assert [(p["plan.data"], p["batch.micro"], p["verdict"]) for p in found["points"]] == [
         (2, 1, "fits"), (2, 2, "fits"), ("fill", 1, "invalid"), ("fill", 2, "invalid"),
@@ -120,12 +118,11 @@ def test_texts_and_values_are_the_same_runs(tmp_path):
     assert [key_of(v.load_any()) for v in both[0]] == [key_of(v.load_any()) for v in both[1]]
 
 
-def test_a_sweep_in_python_is_that_of_the_command_line(tmp_path, capsys, monkeypatch):
+def test_a_sweep_in_python_is_that_of_the_command_line(here, capsys):
     """The function returns what the verb prints, and calls back for each run."""
-    monkeypatch.chdir(tmp_path)
-    file, calls = small(tmp_path), []
+    file, calls = small(here), []
     words = ("--over", "batch.micro=1,2,3", "--set", "plan.zero=1")
-    output = printed(capsys, "sweep", str(file), *words)
+    shown = printed(capsys, "sweep", file, *words)
     answer = sweep(
         file,
         over={"batch.micro": [1, 2, 3]},
@@ -135,8 +132,8 @@ def test_a_sweep_in_python_is_that_of_the_command_line(tmp_path, capsys, monkeyp
         on_progress=lambda completed, total: calls.append((completed, total)),
     )
 
-    assert to_json(answer) == output | {"fresh": 0}
-    assert from_json(SweepAnswer, output) == replace(answer, fresh=3)
+    assert to_json(answer) == shown | {"fresh": 0}
+    assert from_json(SweepAnswer, shown) == replace(answer, fresh=3)
     assert calls[-1] == (3, 3)
 
 
@@ -294,16 +291,14 @@ def test_reasons_have_no_place(base):
     assert (reason.why, reason.count) == (complaint.format(2), 2)
 
 
-def test_the_best_layout_is_printed_with_its_changes(tmp_path, capsys, monkeypatch):
+def test_the_best_layout_is_printed_with_its_changes(here, capsys):
     """The answer has the best layout, its changes of the scenario, and the verdicts."""
-    monkeypatch.chdir(tmp_path)
-    arguments = (str(small(tmp_path)), *(f"--over={axis}" for axis in AXES))
-    code, out, _ = ending(capsys, "sweep", *arguments, "--jobs", "1")
+    arguments = (str(small(here)), *(f"--over={axis}" for axis in AXES))
+    out = output(capsys, "sweep", *arguments, "--jobs", "1")
     found = printed(capsys, "sweep", *arguments)
     lines = out.splitlines()
     best = found["points"][found["best"]]
 
-    assert code == 0
     assert lines[0] == "A small model on eight A100"
     assert lines[1].startswith("axes          18 combinations: tensor 1, 2, 4; pipeline 1, 2, 4;")
     assert lines[2] == "verdicts      16 fit, 2 invalid"
@@ -314,14 +309,12 @@ def test_the_best_layout_is_printed_with_its_changes(tmp_path, capsys, monkeypat
     assert found["changed"]["batch.micro"] == {"from": 1, "to": 2}
 
 
-def test_files_of_a_sweep_agree(tmp_path, capsys, monkeypatch):
+def test_files_of_a_sweep_agree(here, capsys):
     """The tables hold every combination, the figures are not blank, the summary lists them all."""
-    monkeypatch.chdir(tmp_path)
-    ending(
-        capsys, "sweep", str(small(tmp_path)), "--over=plan.tensor=1,2,16", "--over=plan.data=fill",
-        "--over=recompute=none,full", "--jobs=1", "--figures=png",
-    )  # fmt: skip
-    folder = tmp_path / "runs" / "small-sweep"
+    over = "plan.tensor=1,2,16", "plan.data=fill", "recompute=none,full"
+    options = "--jobs=1", "--figures=png", *(f"--over={axis}" for axis in over)
+    output(capsys, "sweep", small(here), *options)
+    folder = here / "runs" / "small-sweep"
     summary = json.loads((folder / "summary.json").read_text())
     table, parquet = pd.read_csv(folder / "sweep.csv"), pd.read_parquet(folder / "sweep.parquet")
 
@@ -336,22 +329,13 @@ def test_files_of_a_sweep_agree(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
-def test_a_sweep_without_a_layout_that_fits_has_an_answer(tmp_path, capsys, monkeypatch, axes):
+def test_a_sweep_without_a_layout_that_fits_has_an_answer(here, capsys, axes):
     """Where no layout fits, the answer is printed, and files are written without a front."""
-    monkeypatch.chdir(tmp_path)
     over = ["--over=batch.micro=1,2", "--over=plan.zero=0,3", "--over=recompute=none,full"][:axes]
-    code, out, _ = ending(
-        capsys,
-        "sweep",
-        str(small(tmp_path)),
-        "--set=model=gpt3-175b",
-        "--jobs=1",
-        "--figures=png",
-        *over,
-    )
-    found = {path.name for path in (tmp_path / "runs" / "small-sweep").iterdir()}
+    options = "--set=model=gpt3-175b", "--jobs=1", "--figures=png"
+    out = output(capsys, "sweep", small(here), *options, *over)
+    found = {path.name for path in (here / "runs" / "small-sweep").iterdir()}
 
-    assert code == 0
     assert "best          no layout fits; micro 1" in out
     assert "GiB" in out
     assert found == {
@@ -359,16 +343,12 @@ def test_a_sweep_without_a_layout_that_fits_has_an_answer(tmp_path, capsys, monk
     }  # fmt: skip
 
 
-def test_files_of_a_sweep_without_a_valid_combination_were_an_internal_error(
-    tmp_path, capsys, monkeypatch
-):
+def test_files_of_a_sweep_without_a_valid_combination_were_an_internal_error(here, capsys):
     """Where every combination is invalid, the files are written without numbers."""
-    monkeypatch.chdir(tmp_path)
-    code, out, _ = ending(capsys, "sweep", str(small(tmp_path)), "--jobs=1", "--over=plan.tensor=7")
+    out = output(capsys, "sweep", str(small(here)), "--jobs=1", "--over=plan.tensor=7")
 
-    assert code == 0
     assert "1 invalid" in out
-    assert (tmp_path / "runs" / "small-sweep" / "sweep.csv").is_file()
+    assert (here / "runs" / "small-sweep" / "sweep.csv").is_file()
 
 
 AXES_OF_PAGES = (["batch.micro"], ["batch.micro", "recompute"], ["a", "b", "batch.micro"])
@@ -554,8 +534,8 @@ def test_a_trace_that_changed_is_another_run(tmp_path):
     trace = tmp_path / "trace.csv"
     load = {"load": {"trace": str(trace)}, "plan.tensor": 8}
     keys = []
-    for output in (8, 9):
-        trace.write_text(f"arrival,input,output\n0,100,{output}\n")
+    for tokens in (8, 9):
+        trace.write_text(f"arrival,input,output\n0,100,{tokens}\n")
         keys.append(key_of(load_service(SCENARIOS["service"], load)))
 
     assert keys[0] != keys[1]

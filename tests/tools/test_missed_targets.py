@@ -68,21 +68,34 @@ def test_a_missed_target_has_the_figure_that_was_found():
     assert (answer["reached"], answer["far"]) == (False, [])
 
 
-def test_a_cause_without_a_miss_is_reported_as_reached():
-    """An entry that is out of date is visible, so that it is removed."""
-    assert entries(file_of(Target(group="a", at_most=0.08), causes=[cause("a")]), RUNS[:2]) == [
-        ("a", True, True)
-    ]
+LIMIT = Target(group="a", at_most=0.05)
+HIGH = [graded_run("c-1", "c", 0.01), graded_run("c-2", "c", 0.2, "low")]
 
 
-def test_a_missed_target_without_a_cause_is_reported_without_one():
-    """No miss is left out."""
-    assert entries(file_of(Target(group="a", at_most=0.05)), RUNS[:2]) == [("a", False, False)]
-
-
-def test_a_run_with_a_large_error_is_reported_without_a_cause():
-    """It needs no target of its group."""
-    assert entries(file_of()) == [("b", "b-far", False, False)]
+@pytest.mark.parametrize(
+    ("file", "runs", "expected"),
+    [
+        (
+            file_of(Target(group="a", at_most=0.08), causes=[cause("a")]),
+            RUNS[:2],
+            [("a", True, True)],
+        ),
+        (file_of(LIMIT), RUNS[:2], [("a", False, False)]),
+        (file_of(), RUNS, [("b", "b-far", False, False)]),
+        (file_of(Target(group="c", at_most=0.05, confidence="high")), HIGH, []),
+        (file_of(LIMIT, causes=[cause("a")]), [Outcome("a-1", "a")], []),
+    ],
+    ids=[
+        "a cause without a miss is reported as reached",
+        "a miss without a cause is reported without one",
+        "a run with a large error needs no target of its group",
+        "only runs of high confidence count where a target requires it",
+        "what is not graded is no miss",
+    ],
+)
+def test_misses_and_causes_are_reported(file, runs, expected):
+    """No miss is left out, and an entry that is out of date is visible, so that it is removed."""
+    assert entries(file, runs) == expected
 
 
 def test_a_cause_of_some_runs_explains_their_group_where_they_miss_its_target():
@@ -104,21 +117,6 @@ def test_targets_for_all_runs_need_all_of_them():
 
     assert entries(entry, RUNS[:2]) == []
     assert entries(entry, all_cases=True) == [("all", False, True), ("b", "b-far", False, False)]
-
-
-def test_only_runs_of_high_confidence_count_where_a_target_requires_it():
-    """Runs of low confidence do not miss a target for high confidence."""
-    target = Target(group="c", at_most=0.05, confidence="high")
-    runs = [graded_run("c-1", "c", 0.01), graded_run("c-2", "c", 0.2, "low")]
-
-    assert entries(file_of(target), runs) == []
-
-
-def test_what_is_not_graded_is_no_miss():
-    """A case that cannot be graded has no error, and its cause no run."""
-    ungraded = [Outcome("a-1", "a")]
-
-    assert entries(file_of(Target(group="a", at_most=0.05), causes=[cause("a")]), ungraded) == []
 
 
 @pytest.mark.parametrize(
