@@ -10,12 +10,13 @@ PLAIN = Layer()
 """A layer without experts that sees all tokens."""
 
 
-def kernel_facts(attention="flash", gradient_accumulation=6.0, **facts):
+def kernel_facts(attention="flash", **facts):
     """Return the kernels of a framework, with the defaults of its file."""
-    return KernelFacts.model_construct(
-        attention=attention, bias_gelu_fused=True, bias_dropout_fused=True, loss_forward=38.0,
-        loss_backward=14.0, gradient_accumulation=gradient_accumulation, **facts,
-    )  # fmt: skip
+    usual = {
+        "bias_gelu_fused": True, "bias_dropout_fused": True, "loss_forward": 38.0,
+        "loss_backward": 14.0, "gradient_accumulation": 6.0,
+    }  # fmt: skip
+    return KernelFacts.model_construct(attention=attention, **(usual | facts))
 
 
 def slice_of(model, tensor=1, micro=1, attention="flash", **facts):

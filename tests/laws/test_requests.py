@@ -16,9 +16,6 @@ from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.traffic import Traffic
 
-ONE_BY_ONE = Scheduling(sequences=1)
-"""Rules with which an engine is a queue with one server."""
-
 
 def seconds(batch: Batch) -> float:
     """Return the time of a step that is linear in what it processes [s]."""
@@ -45,11 +42,6 @@ def users(count: int, requests: int, prompt: int, output: int) -> RequestLoad:
     return RequestLoad(inputs, outputs, None, count, 2 * count, requests + 2 * count)
 
 
-def waiting(replayed: ReplayedRequests) -> float:
-    """Return the mean time from arrival to admission [s]."""
-    return float(np.mean([request.admitted - request.arrival for request in replayed.measured]))
-
-
 def time_per_token(replayed: ReplayedRequests) -> float:
     """Return the mean time per token after the first [s]."""
     requests = replayed.measured
@@ -57,31 +49,6 @@ def time_per_token(replayed: ReplayedRequests) -> float:
 
 
 # --- queues against theory ------------------------------------------------------------------------
-
-
-def test_one_server_with_equal_requests_waits_as_m_d_1():
-    """Mean waiting is rho s / (2 (1 - rho)): Pollaczek and Khinchine without variance."""
-    service, rho, count = 1.0, 0.7, 30_000
-    load = poisson(rho / service, np.full(count, 8), np.full(count, 1))
-
-    replayed = replay_requests(load, Deployment(model(ONE_BY_ONE, cost=lambda _: service)))
-
-    assert waiting(replayed) == pytest.approx(rho * service / (2 * (1 - rho)), rel=0.05)
-
-
-@pytest.mark.large
-def test_one_server_with_random_requests_waits_as_m_g_1():
-    """Mean waiting is lambda E[S^2] / (2 (1 - rho)), with the service times of the outputs."""
-    step, count = 0.01, 20_000
-    outputs = 1 + np.random.default_rng(3).geometric(0.1, count)
-    service = outputs * step
-    rate = 0.6 / service.mean()
-    load = poisson(rate, np.full(count, 8), outputs)
-
-    replayed = replay_requests(load, Deployment(model(ONE_BY_ONE, cost=lambda _: step)))
-
-    theory = rate * (service**2).mean() / (2 * (1 - rate * service.mean()))
-    assert waiting(replayed) == pytest.approx(theory, rel=0.1)
 
 
 def test_users_of_a_continuous_batch_follow_the_closed_queue():
