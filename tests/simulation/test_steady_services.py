@@ -228,3 +228,26 @@ def test_a_service_over_nodes_of_a_dragonfly_has_an_answer(cluster, plan):
     changes = {"cluster": machine, "plan": plan, "precision": "bf16", "load": load}
 
     assert clustersim.serve(SMALL | changes).ttft.mean > 0
+
+
+def test_a_first_request_longer_than_all_others_is_waited_for():
+    """No request is measured before the first is complete, so the replay goes on."""
+    rules = Scheduling(sequences=2)
+    model = ReplicaModel(lambda _: 1.0, lambda _: 1.0, 1_000_000, 16, 1, rules, 1.0)
+    outputs = np.ones(6_000, np.int64)
+    outputs[0] = 20_000
+    load = RequestLoad(np.full(6_000, 8), outputs, 2.0 * np.arange(6_000))
+
+    replayed, _ = steady_replay(load, Deployment(model))
+
+    assert len(replayed.measured) >= 500
+
+
+def test_a_rate_of_a_static_batch_has_an_answer():
+    """All requests of a batch end at once, so that a review may see no time between them."""
+    changes = {"engine": "fastertransformer", "precision": "fp16", "load.rate": 2_000}
+
+    steady = clustersim.serve(SMALL, changes).answer.steady
+
+    assert not steady.stable
+    assert 0 < steady.sustainable_requests_per_s < 2_000

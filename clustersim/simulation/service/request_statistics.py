@@ -11,14 +11,15 @@ from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.metrics.stationary import interval
 from clustersim.scenario.serving import LimitsFile
+from clustersim.simulation.measures import QUANTILES
 from clustersim.simulation.service.answer import Goodput, KvCache, Queue, Statistics
 
 
 def statistics(times: Sequence[float] | Floats, *, steady: bool = False) -> Statistics:
     """Return mean and percentiles of some times, with intervals if they are of a steady state."""
     series = np.asarray(times, dtype=float)
-    values = {name: of(series) for name, of in _STATISTICS.items()}
-    known = {name: interval(series, of) for name, of in _STATISTICS.items()} if steady else {}
+    values = {name: of(series) for name, of in STATISTICS.items()}
+    known = {name: interval(series, of) for name, of in STATISTICS.items()} if steady else {}
     intervals = {name: (each.low, each.high) for name, each in known.items() if each is not None}
     return Statistics(**values, intervals=intervals)
 
@@ -27,13 +28,11 @@ def _quantile(share: float) -> Callable[[Floats], float]:
     return lambda series: float(np.quantile(series, share))
 
 
-_STATISTICS: Final[Mapping[str, Callable[[Floats], float]]] = {
+STATISTICS: Final[Mapping[str, Callable[[Floats], float]]] = {
     "mean": lambda series: float(series.mean()),
-    "p50": _quantile(0.5),
-    "p90": _quantile(0.9),
-    "p95": _quantile(0.95),
-    "p99": _quantile(0.99),
+    **{name: _quantile(int(name[1:]) / 100) for name in QUANTILES},
 }
+"""Statistics of times by name."""
 
 
 def first_token_times(requests: Sequence[Request]) -> list[float]:

@@ -25,7 +25,11 @@ from clustersim.engine.requests.replay import (
 )
 from clustersim.engine.requests.request import Request
 from clustersim.metrics.stationary import BATCHES, half_width, interval, warm_up
-from clustersim.simulation.service.request_statistics import first_token_times, times_per_token
+from clustersim.simulation.service.request_statistics import (
+    STATISTICS,
+    first_token_times,
+    times_per_token,
+)
 
 FIRST: Final = 500
 """Complete requests at which a replay is reviewed first; each review doubles them."""
@@ -134,28 +138,31 @@ class _Backlog:
         if not completed:
             return min(FIRST + 2 * self._first, self._most)
         ends = np.array([request.finish for request in completed])
-        half = len(ends) // 2
+        half, more = len(ends) // 2, 2 * len(ends)
+        lasted = float(ends[-1] - ends[half - 1])
+        if not lasted:  # a static batch ends as a whole
+            return min(more, self._most)
         spent = np.array([r.finish - r.admitted for r in completed[half:]])
-        rate = (len(ends) - half) / max(ends[-1] - ends[half - 1], 1e-300)
+        rate = (len(ends) - half) / lasted
         together = max(1, round(float(spent.mean()) * rate))  # Little's law
         self._measure(ends, min(max(self._first, 2 * together), half), together)
         far = all(max(each / self.rate, self.rate / each) > FAR for each in self._rates)
         enough = (ROUNDS_OF_FAR if far else ROUNDS) * together
         known = self.half is not None and len(ends) >= enough and self._decided()
-        more = 2 * len(ends)
         return 0 if known or more > min(max(MOST_BACKLOG, enough), self._most) else more
 
     def _measure(self, ends: Floats, skipped: int, together: int) -> None:
         """Set the rate after some requests, and its interval by batches of whole rounds."""
         self.skipped = max(1, skipped)
         measured = len(ends) - self.skipped
-        self.rate = measured / max(ends[-1] - ends[self.skipped - 1], 1e-300)
+        self.rate = measured / float(ends[-1] - ends[self.skipped - 1])
         rounds = max(1, measured // (BATCHES * together))
         batches = min(BATCHES, measured // (rounds * together))
         if batches >= FEWEST:
             size = max(rounds * together, measured // BATCHES)
             lengths = np.diff(ends[len(ends) - 1 - size * np.arange(batches, -1, -1)])
-            self.half = self.rate * half_width(lengths) / max(float(lengths.mean()), 1e-300)
+            if lengths.any():
+                self.half = self.rate * half_width(lengths) / float(lengths.mean())
 
     def _decided(self) -> bool:
         assert self.half is not None
@@ -202,24 +209,21 @@ class _Arrivals:
         requests = _without_gaps(completed)
         self.last = len(requests)
         latency = np.array([request.finish - request.arrival for request in requests])
-        self.first = min(max(self._skipped, warm_up(latency)), len(requests) - 1)
+        self.first = max(0, min(max(self._skipped, warm_up(latency)), len(requests) - 1))
         measured = requests[self.first :]
         times = latency[self.first :], first_token_times(measured), times_per_token(measured)
         self.narrow = len(measured) >= FIRST and all(_is_narrow(series) for series in times)
         more = 2 * len(completed)
+        if not measured:  # the first request is longer than all others together
+            return min(more, self._most)
         return 0 if self.narrow or more > min(MOST, self._most) else more
 
 
 def _is_narrow(times: Sequence[float] | Floats) -> bool:
     """Return whether the interval of the mean of some times is narrow; of none it is."""
     series = np.asarray(times)
-    known = interval(series, mean)
+    known = interval(series, STATISTICS["mean"])
     return not len(series) or (known is not None and known.share <= NARROW)
-
-
-def mean(series: Floats) -> float:
-    """Return the mean of a series."""
-    return float(series.mean())
 
 
 def _without_gaps(completed: Sequence[Request]) -> list[Request]:

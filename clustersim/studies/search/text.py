@@ -114,7 +114,8 @@ def _brief(table: Mapping[str, Any]) -> list[Any]:
 
 def _best(answer: SearchAnswer) -> list[Line]:
     if not answer.ranked:
-        within = " and meets the limits" if answer.limits else ""
+        rate = " and sustains the rate" if "service" in answer.kinds else ""
+        within = " and meets the limits" if answer.limits else rate
         why = "" if answer.nearest is None else f"; the nearest is {answer.nearest}"
         return [Line("best", f"no layout fits in memory{within}{why}", warning=True)]
     best = answer.ranked[0]

@@ -18,7 +18,7 @@ from clustersim.runs.limits import Limits, excess_of, missed_limits, read_limits
 from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.load import LoadedService, load_service
 from clustersim.scenario.ranges import values_of
-from clustersim.simulation.measures import Measure, check_measure, measures_of
+from clustersim.simulation.measures import QUEUE_GROWTH, Measure, check_measure, measures_of
 from clustersim.studies.search.loop import OnProgress, cost_of
 from clustersim.studies.search.service.candidates import Candidate, Candidates, bounded_layouts
 from clustersim.studies.search.service.layouts import FREE
@@ -254,7 +254,8 @@ class ServiceLayouts:
             " x ".join(f"{key} {n}" for key, n in pool.items() if n > 1) or "tensor 1"
             for pool in layout.pools
         )
-        return f"{pools}: at least {missed_limits(bound, self.request.limits, SERVICE)}"
+        at_best = "" if bound.get(QUEUE_GROWTH) else "at least "
+        return f"{pools}: {at_best}{missed_limits(bound, self.request.limits, SERVICE)}"
 
 
 def _freed(text: str) -> tuple[str, tuple[Change, ...]]:
