@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from schema_keys import Key, answer_keys, check_meanings, file_keys
+from schema_keys import Key, answer_keys, case_keys, check_meanings, file_keys
 
 from clustersim.answers import schema
 from clustersim.calibration.kernels.fits import KernelFits, KernelGrades
@@ -57,6 +57,14 @@ from clustersim.studies.whatif import WhatIfAnswer, whatif
 from clustersim.studies.whatif import files as whatif_files
 from clustersim.validation import files as validation_files
 from clustersim.validation.answer import Validation
+from clustersim.validation.cases.keys import FamilyKeys
+from clustersim.validation.cases.keys import case_keys as keys_by_family
+from clustersim.validation.cases.rows import Row, Section
+from clustersim.validation.families.durations import DurationRow
+from clustersim.validation.families.energy import EnergyRow
+from clustersim.validation.families.goodput import GoodputRow
+from clustersim.validation.families.stragglers import StragglerRow
+from clustersim.validation.inference.cases import InferenceRow
 
 DOCS = Path(__file__).resolve().parent
 EXAMPLE = DOCS.parent / "scenarios" / "frontier-1t.yaml"
@@ -184,6 +192,44 @@ def service() -> Iterator[str]:
 def study_values() -> Iterator[str]:
     """Yield how studies take values, and the keys of scaling curves."""
     yield from _keys_page("Values of a study", "study_values", scenario_keys(), only=STUDY_KEYS)
+
+
+FAMILY_ROWS = {
+    "step": Row,
+    "inference": InferenceRow,
+    "duration": DurationRow,
+    "goodput": GoodputRow,
+    "energy": EnergyRow,
+    "jitter": StragglerRow,
+    "sharing": Section,
+}
+"""Readers of the rows of each family of measured cases, in addition to `Row`."""
+
+READ_AS_TEXT = ("assumed", "written", "finetune.", "measured.*")
+"""Keys that are read one by one, and the field of a `Row` that is no key."""
+
+
+def measured_cases() -> Iterator[str]:
+    """Yield the keys of measured cases, by family."""
+    yield "# Measured cases\n"
+    yield _prose("measured_cases")
+    for family, keys in keys_by_family().items():
+        yield f"## {TEXTS['meanings']['case_family'][family]}\n"
+        yield from _table(("key", "holds", "meaning"), _case_rows(family, keys))
+        notes = ", ".join(f"`{name}`" for name in keys.notes)
+        yield f"Recorded only: {notes}.\n"
+
+
+def _case_rows(family: str, keys: FamilyKeys) -> Iterator[tuple[str, str, str]]:
+    """Yield the keys of a family that grading reads; all of its reader must be among them."""
+    holds = dict(case_keys(Row)) | dict(case_keys(FAMILY_ROWS[family]))
+    own = {key for key, _ in case_keys(FAMILY_ROWS[family])} - {*READ_AS_TEXT}
+    if left_out := own - {*keys.read}:
+        raise SystemExit(f"case_keys.yaml: keys of {family} without a meaning: {sorted(left_out)}")
+    unread = [key for key in keys.read if key not in holds and not key.startswith(READ_AS_TEXT)]
+    if unread or {*keys.read} & {*keys.notes}:
+        raise SystemExit(f"case_keys.yaml: keys of {family} that no reader has: {unread}")
+    yield from ((key, holds.get(key, "text"), meaning) for key, meaning in keys.read.items())
 
 
 def _keys_page(
@@ -398,6 +444,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "scenario/training-run.md": training_run,
     "scenario/service.md": service,
     "scenario/study-values.md": study_values,
+    "scenario/measured-cases.md": measured_cases,
     "catalogue/README.md": catalogue,
     "catalogue/machines.md": partial(
         catalogue_page, "Machines", ("cluster", "node", "accelerator", "library")

@@ -8,10 +8,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import AliasPath, BaseModel
 
 from clustersim.answers import schema
 from clustersim.catalog.facts import LEAST, MAX_COUNT, MOST
+from clustersim.catalog.problems import is_model, types_of
+from clustersim.validation.cases import texts
 
 Schema = Mapping[str, Any]
 
@@ -177,6 +179,34 @@ def _range(value: Schema) -> str:
         for key, limit in limits.items()
     ]
     return f", {' and '.join(words)}" if words else ""
+
+
+# --- keys of measured cases -----------------------------------------------------------------------
+
+READERS = {
+    texts.count: "whole number, at least 1",
+    texts.whole_number: "whole number",
+    texts.measured_number: "number",
+    texts.flag: "`true` or `false`",
+    texts.text: "text",
+    texts.word: "word",
+}
+"""Readers of the values of a case in the words of the reference."""
+
+
+def case_keys(section: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Yield the keys that a reader of cases has, dotted, and what each holds."""
+    for name, field in section.model_fields.items():
+        alias = field.validation_alias
+        own = alias.path if isinstance(alias, AliasPath) else [field.alias or name]
+        here = (*path, *map(str, own))
+        inner = next((kind for kind in types_of(field.annotation) if is_model(kind)), None)
+        if inner is not None:
+            yield from case_keys(inner, here)
+        else:
+            readers = [getattr(part, "func", None) for part in field.metadata]
+            plain = "number" if float in types_of(field.annotation) else "text"
+            yield ".".join(here), next((READERS[of] for of in readers if of in READERS), plain)
 
 
 # --- keys of an answer ----------------------------------------------------------------------------

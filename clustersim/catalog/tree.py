@@ -24,24 +24,27 @@ def dotted(path: Key) -> str:
 OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     name: keys
     for keys, names in {
-        ("tensor",): "tp tensor_parallel tensor_parallel_size tensor_model_parallel_size",
-        ("pipeline",): "pp pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size",
-        ("data",): "dp data_parallel data_parallel_size replicas",
-        ("context",): "cp context_parallel context_parallel_size",
-        ("expert",): "ep expert_parallel expert_parallel_size expert_model_parallel_size",
+        ("tensor", "tp"): "tp tensor_parallel tensor_parallel_size tensor_model_parallel_size",
+        (
+            "pipeline",
+            "pp",
+        ): "pp pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size",
+        ("data", "dp"): "dp data_parallel data_parallel_size replicas",
+        ("context", "cp"): "cp context_parallel context_parallel_size",
+        ("expert", "ep"): "ep expert_parallel expert_parallel_size expert_model_parallel_size",
         ("expert_tensor",): "etp expert_tensor_parallel expert_tensor_parallel_size",
         ("sequence_parallel",): "sp",
-        ("chunks",): "vp vpp virtual_pipeline virtual_stages",
-        ("zero",): "zero_stage fsdp sharding",
+        ("chunks", "interleave"): "vp vpp virtual_pipeline virtual_stages",
+        ("zero", "zero_stage"): "zero_stage fsdp sharding",
         ("global",): "gbs global_batch_size batch_size",
         ("micro",): "mbs micro_batch_size microbatch",
-        ("sequence",): "seq seq_len seq_length sequence_length",
+        ("sequence", "seq"): "seq seq_len seq_length sequence_length",
         ("kv_heads",): "num_key_value_heads num_query_groups",
         ("precision",): "dtype",
     }.items()
     for name in names.split()
 }
-"""Names that launchers give to keys: none of these is accepted, and a message suggests the key."""
+"""Names that launchers give to keys: a message suggests the first key that a table has."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.cases.case import Case, case_of
+from clustersim.validation.cases.keys import STEP
 from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Entry, Row
@@ -139,6 +140,9 @@ def _run(entry: Entry, observe: Observer | None) -> Outcome:
         return _effect_outcome(entry.row)
     if entry.row.family == INFERENCE:
         return inference_outcome(entry.row)
+    if entry.row.family not in (None, STEP):
+        problem = Reason("family not graded", f"no grading of family '{entry.row.family}'")
+        return Outcome(entry.id, entry.group, (problem,))
     case = case_of(entry.row)
     outcome = Outcome(
         id=case.row.id,

@@ -2,8 +2,8 @@
 
     rows of a file --read_entries--> Entry (a Row, or why it cannot be read)
 
-Rows were typed from papers, so they are read tolerantly: every field may be missing or null, and a
-field of a wrong type makes its own row unreadable, never the file.
+Rows were typed from papers: every field may be missing or null, and a field of a wrong type makes
+its own row unreadable, never the file.  A key that its family does not have rejects the file.
 """
 
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ from clustersim.catalog.files import shown
 from clustersim.catalog.problems import reason
 from clustersim.catalog.reading import read_yaml
 from clustersim.errors import ScenarioError
+from clustersim.validation.cases.keys import key_problems
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.texts import Amount, Count, Flag, Number, Text, Word, quoted
 
@@ -25,7 +26,7 @@ Missing = BeforeValidator(lambda value: {} if value is None else value)
 
 
 class Section(BaseModel):
-    """A section of a row; unknown keys are ignored."""
+    """A section of a row; keys of other readers of the row are skipped."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
@@ -195,12 +196,14 @@ def read_entries(path: Path) -> list[Entry]:
     Raises
     ------
     ScenarioError
-        when the file does not exist, is not YAML, or is not a list.
+        when the file does not exist, is not YAML, is not a list, or has an unknown key.
     """
-    rows = read_yaml(path).data
-    if not isinstance(rows, list):
+    document = read_yaml(path)
+    if not isinstance(document.data, list):
         raise ScenarioError(f"{shown(path)}: is not a list of measured cases (items begin '- id:')")
-    return parse_entries(rows)
+    if problems := key_problems(document):
+        raise ScenarioError("\n".join(problems))
+    return parse_entries(document.data)
 
 
 def parse_entries(rows: list[Any]) -> list[Entry]:
