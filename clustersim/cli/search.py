@@ -53,7 +53,9 @@ Objective = Annotated[
 Gap = Annotated[
     str, typer.Option(metavar="SHARE", help="Stop when no layout can be better by more: 2%.")
 ]
-Seconds = Annotated[float | None, option("S", "Stop after this time [s].", min=0.0)]
+Seconds = Annotated[
+    float | None, option("S", "End after this time with the best so far [s].", min=0.0)
+]
 BestFile = Annotated[
     Path | None,
     option("PATH", "Write the best layout as a scenario file.", "-o"),
@@ -134,10 +136,11 @@ def _write_best(file: Path | None, answer: "SearchAnswer", command: str, *, forc
 def _show(program: str | None, answer: "SearchAnswer", written: "list[Row]") -> None:
     """Print the answer in lines, the best layouts as a table, and what launches the best."""
     from clustersim.studies.search.text import layout_table, rows, rule_rows
+    from clustersim.units import counted
 
     print_rows(answer.title, [*rows(answer), *rule_rows(answer), *written])
     if table := layout_table(answer):
-        echo(f"\n{len(table) - 1} best layouts:")
+        echo(f"\n{counted(len(table) - 1, 'best layout')}:")
         print_table(table, ["layout"])
     if program is not None and answer.scenario is not None:
         from clustersim.scenario.load import from_mapping

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import active_children, parent_process
+from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from typing import Any, Final, TypeVar
 
@@ -45,6 +45,11 @@ class _Pool(Workers):
             self._pool = self._new()
             return self._pool.submit(fn, *args, **kwargs)
 
+    def abandon(self) -> None:
+        """End the tasks that are running, with their processes."""
+        for process in list(self._pool._processes.values()):
+            process.terminate()
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes."""
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
@@ -52,7 +57,11 @@ class _Pool(Workers):
 
 @contextmanager
 def workers(
-    jobs: int | None = None, *, tasks: int = MANY, executor: str | None = None
+    jobs: int | None = None,
+    *,
+    tasks: int = MANY,
+    executor: str | None = None,
+    endable: bool = False,
 ) -> Iterator[Workers]:
     """Return the workers of a study, which end with the context.
 
@@ -63,6 +72,7 @@ def workers(
     jobs : number of local processes, of which one is this process; one per core if None
     tasks : their number, beyond which no process is started
     executor : address of a Dask cluster, instead of local processes
+    endable : whether no task runs in this process, so that `abandon` can end all of them
 
     Raises
     ------
@@ -78,15 +88,14 @@ def workers(
             yield cluster
         return
     jobs = min(jobs or cores(), max(tasks, 1))
-    if jobs == 1:
+    if jobs == 1 and not endable:
         yield InProcess()
         return
     pool = _Pool(jobs)
     try:
         yield pool
     except BaseException:
-        for process in active_children():
-            process.terminate()
+        pool.abandon()
         pool.shutdown(cancel_futures=True)
         raise
     pool.shutdown()

@@ -27,6 +27,9 @@ class Workers(Executor):
     def carry(self, files: CarriedFiles) -> None:
         """Use these files in all tasks."""
 
+    def abandon(self) -> None:
+        """End the tasks that are running, whose futures have no result."""
+
 
 class InProcess(Workers):
     """Runs each task immediately, in this process."""

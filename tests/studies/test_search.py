@@ -2,9 +2,11 @@
 
 import json
 import random
+import time
 from dataclasses import replace
 from itertools import product
 from statistics import median
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -328,11 +330,24 @@ def test_each_objective_has_the_same_best_for_one_batch(tmp_path):
     assert mfu.ranked[0].value >= mfu.ranked[-1].value
 
 
-def test_a_gap_and_a_time_end_a_search_early(found, tmp_path):
+def stopped_search(monkeypatch, *arguments, **options):
+    """Return a search whose time is over when it has its first layout."""
+    clock = SimpleNamespace(perf_counter=lambda: clock.now, now=time.perf_counter())
+    monkeypatch.setattr("clustersim.studies.search.loop.time", clock)
+
+    def stop(progress):
+        clock.now += 2e3 if progress.best else 0.0
+
+    answer = search(*arguments, seconds=1e3, jobs=1, on_progress=stop, **options)
+    monkeypatch.undo()
+    return answer
+
+
+def test_a_gap_and_a_time_end_a_search_early(found, tmp_path, monkeypatch):
     """With a gap fewer layouts are replayed, and the stated gap bounds the best one."""
     file = small(tmp_path)
     coarse = search(file, gap=0.2, jobs=1)
-    short = search(file, seconds=0.0, jobs=1)
+    short = stopped_search(monkeypatch, file)
 
     assert coarse.layouts.replayed < found.layouts.replayed
     for answer in (coarse, short):
@@ -431,14 +446,20 @@ def test_an_interrupted_search_resumes(tmp_path):
     assert (resumed.ranked, resumed.layouts) == (whole.ranked, whole.layouts)
 
 
-def test_a_search_that_is_stopped_is_no_answer_to_a_whole_one(tmp_path):
+def test_a_search_that_is_stopped_is_no_answer_to_a_whole_one(tmp_path, monkeypatch):
     """After `seconds` the best so far is returned, and is not kept as the answer."""
     file, store = small(tmp_path), tmp_path / "studies.db"
-    short = search(file, settings=FIXED, store=store, seconds=0.0, jobs=1)
+    short = stopped_search(monkeypatch, file, settings=FIXED, store=store)
     whole = search(file, settings=FIXED, store=store, jobs=1)
 
     assert short.layouts.open > 0
     assert whole.layouts.open == 0
+
+
+def test_a_time_that_is_over_before_the_bounds_are_known_is_one_line(tmp_path):
+    """Without bounds there is neither a best layout nor a gap."""
+    with pytest.raises(ScenarioError, match=r"^--seconds 0: the bounds of all layouts take longer"):
+        search(small(tmp_path), seconds=0.0, jobs=1)
 
 
 def test_an_unreachable_scheduler_leaves_no_store(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """Search of services: bounds that no replay exceeds, and the answer of exhaustive search."""
 
+import time
+
 import pytest
 
 import clustersim
@@ -8,6 +10,7 @@ from clustersim.scenario.load import load_service
 from clustersim.simulation.measures import measures_of
 from clustersim.studies.search.files import bound_chart
 from clustersim.studies.search.service.candidates import bounded_layouts
+from clustersim.studies.search.text import rows
 
 NAME = "llama3-8b-h100-formats"
 LOADS = {
@@ -155,6 +158,19 @@ def test_limits_that_no_layout_meets_are_a_verdict():
     assert found.best is None
     assert "times the limit" in found.nearest
     assert found.layouts.replayed == 0
+
+
+def test_a_search_ends_when_its_time_is_over_whatever_is_running():
+    """A search of 20 s took 209 s: it waited for the replays that were running."""
+    began = time.perf_counter()
+    load = {"offline": 5_000, "input": 16, "output": {"uniform": [1, 60_000]}}
+    found = clustersim.search(NAME, settings={"load": load}, devices=2, seconds=3, jobs=1)
+
+    assert time.perf_counter() - began < 8
+    assert found.wall_s < 5
+    assert found.best is None
+    assert found.layouts.open > 0
+    assert "the time was over" in {row.label: row.text for row in rows(found)}["proof"]
 
 
 @pytest.mark.large

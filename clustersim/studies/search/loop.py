@@ -7,14 +7,14 @@ The cost of a layout is the objective where less is better, else its inverse.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, NamedTuple, Protocol
 
 from clustersim.arrays import Floats
-from clustersim.errors import SimulationError
+from clustersim.errors import ScenarioError, SimulationError
 from clustersim.runs.execution import CachedRuns
 from clustersim.runs.variants import FAILED, INVALID, Run, ScenarioAnswer, Variant
 from clustersim.simulation.measures import Measure
@@ -33,6 +33,10 @@ class Layouts(Protocol):
     @property
     def costs(self) -> Floats:
         """Lower bound of the cost of each layout, in ascending order."""
+
+    @property
+    def hopeful(self) -> Sequence[int]:
+        """Layouts to replay first, the one that is most likely to meet the limits before others."""
 
     def variant(self, at: int) -> Variant:
         """Return a layout as a scenario with changes."""
@@ -106,6 +110,50 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
+@dataclass(frozen=True)
+class Deadline:
+    """When the time of a search is over.
+
+    Attributes
+    ----------
+    seconds : that it may take; None without an end [s]
+    began : when it began [s]
+    """
+
+    seconds: float | None = None
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def remaining(self) -> float:
+        """Time that remains [s]."""
+        if self.seconds is None:
+            return inf
+        return max(0.0, self.began + self.seconds - time.perf_counter())
+
+    @property
+    def patience(self) -> float | None:
+        """The same; None without an end [s]."""
+        return None if self.seconds is None else self.remaining
+
+    def check(self) -> None:
+        """Reject a time in which the bounds of the layouts are not known.
+
+        Raises
+        ------
+        ScenarioError
+            in one line.
+        """
+        if not self.remaining:
+            raise ScenarioError(
+                f"--seconds {self.seconds:g}: the bounds of all layouts take longer, so that no"
+                " layout was replayed (allow more time, or fix keys of the layout with --set)"
+            )
+
+
+NO_DEADLINE: Final = Deadline()
+"""Of a search that ends with its proof."""
+
+
 def progress_note(progress: Progress) -> str:
     """Return the best so far as the end of a line; empty before there is one."""
     if not progress.best or progress.gap is None:
@@ -121,7 +169,7 @@ class Search:
     ----------
     top : incumbents that are proven
     accepted : by how much another layout may be better, share of the best
-    seconds : time after which the best so far is returned [s]
+    deadline : after which the best so far is returned
     missed : layouts that miss a limit
     """
 
@@ -129,8 +177,7 @@ class Search:
     runs: CachedRuns
     top: int
     accepted: float = 0.0
-    seconds: float | None = None
-    began: float = field(default_factory=time.perf_counter)
+    deadline: Deadline = NO_DEADLINE
     incumbents: list[Incumbent] = field(default_factory=list)
     missed: list[Missed] = field(default_factory=list)
     replayed: int = 0
@@ -138,26 +185,39 @@ class Search:
     invalid: dict[str, int] = field(default_factory=dict)
     _next: int = 0
     _running: dict[Future[Run], int] = field(default_factory=dict)
+    _early: set[int] = field(default_factory=set)
 
     def run(self, on_progress: OnProgress) -> None:
         """Replay layouts until the incumbents are proven, or the time is over."""
-        while True:
+        while self.deadline.remaining:
             capacity = self.runs.capacity
-            while len(self._running) < capacity and self._next < self._ahead and not self._over:
-                variant = self.layouts.variant(self._next)
-                self._running[self.runs.submit(variant)] = self._next
-                self._next += 1
+            while len(self._running) < capacity and (at := self._following()) is not None:
+                self._running[self.runs.submit(self.layouts.variant(at))] = at
             if not self._running:
                 break
-            for future in wait(self._running, POLL, FIRST_COMPLETED).done:
+            patience = min(POLL, self.deadline.remaining)
+            for future in wait(self._running, patience, FIRST_COMPLETED).done:
                 self._collect(self._running.pop(future), self.runs.result(future))
             on_progress(self.progress)
 
-    @property
-    def _over(self) -> bool:
-        """Whether the time is over; not before there is an incumbent to return."""
-        elapsed = time.perf_counter() - self.began
-        return self.seconds is not None and elapsed >= self.seconds and bool(self.incumbents)
+    def _following(self) -> int | None:
+        """Return the layout to replay next; None if there is none that could be better."""
+        for at in self.layouts.hopeful:
+            if at not in self._early and self._next <= at < self._ahead:
+                self._early.add(at)
+                return at
+        while self._next < self._ahead:
+            self._next += 1
+            if self._next - 1 not in self._early:
+                return self._next - 1
+        return None
+
+    def replay(self, variant: Variant) -> Run | None:
+        """Return the run of a variant; None where it takes longer than the time that remains."""
+        future = self.runs.submit(variant)
+        if not wait([future], self.deadline.patience).done:
+            return None
+        return self.runs.result(future)
 
     @property
     def _ahead(self) -> int:
@@ -176,14 +236,16 @@ class Search:
         if self.incumbents:
             measure = self.layouts.measure
             best = measure.text(self.incumbents[0].answer.measures()[measure.name])
-        examined = self._next - len(self._running)
+        examined = self._next + sum(at >= self._next for at in self._early) - len(self._running)
         ahead = max(self._ahead, self._next)
         return Progress(examined, ahead, self.runs.computed, best, self.gap)
 
     @property
     def open(self) -> int:
         """Layouts that could be better, but were not examined because the time was over."""
-        return max(0, self._ahead - self._next)
+        ahead = self._ahead
+        waiting = sum(at not in self._early for at in range(self._next, ahead))
+        return waiting + sum(at < ahead for at in self._running.values())
 
     @property
     def gap(self) -> float | None:

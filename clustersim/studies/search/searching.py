@@ -42,7 +42,7 @@ from clustersim.studies.search.answer import (
     RuleCount,
     SearchAnswer,
 )
-from clustersim.studies.search.loop import Incumbent, OnProgress, Progress, Search
+from clustersim.studies.search.loop import Deadline, Incumbent, OnProgress, Progress, Search
 from clustersim.studies.search.service.request import (
     ServiceLayouts,
     ServiceRequest,
@@ -98,7 +98,7 @@ def search(
         ``pools=false`` of a service
     program : search only layouts that the framework has launch arguments for, as this program
     gap : stop when no layout can be better by more than this share
-    seconds : stop after this time with the best so far [s]
+    seconds : end after this time with the best so far; replays that are running are abandoned [s]
     top : number of layouts that are proven to be the best; 10 of training, 3 of services if None
     store : run cache (SQLite) of replays and answers, which is created if it does not exist; None
         for one in memory
@@ -136,14 +136,17 @@ def search(
     path = None if store is None else Path(store)
     if (known := _known(path, key)) is not None:
         return replace(known, fresh=0, wall_s=time.perf_counter() - began)
-    with workers(jobs, executor=executor) as computing, Store(path) as cache:
+    deadline, ends = Deadline(seconds, began), seconds is not None
+    with workers(jobs, executor=executor, endable=ends) as computing, Store(path) as cache:
         if computing.elsewhere:
             computing.carry(files_of(request.variants()))
-        layouts = request.layouts(computing, on_progress)
-        search = Search(layouts, CachedRuns(computing, cache), most, gap, seconds, began)
+        layouts = request.layouts(computing, on_progress, deadline)
+        search = Search(layouts, CachedRuns(computing, cache), most, gap, deadline)
         search.run(on_progress)
         answer = conclude(request, layouts, search, began)
-        if not search.open:
+        if not deadline.remaining:
+            computing.abandon()
+        elif not search.open:
             cache.put_answer(key, "search", to_json(answer))
     return answer
 
@@ -321,13 +324,17 @@ def _differences(
     values = {key: scenario_value(base, key) for key in best.settings}
     variant, why = layouts.own(best.at)
     if variant is not None:
-        run = found.runs.run(variant)
-        if run.answer is not None and by.name in run.answer.measures():
+        run = found.replay(variant)
+        if run is not None and run.answer is not None and by.name in run.answer.measures():
             yield _compared("scenario", best, values, run.answer, by)
             return
-        reason = run.why if run.answer is None else run.answer.why_missing(by.name)
-        problem = re.sub(r"^\S+\.ya?ml(?::\d+)?: (?:plan: )?", "", (reason or "").split("; ")[0])
-        why = f"the scenario's own layout is not possible: {problem}"
+        why = "the scenario's own layout was not replayed before the time was over"
+        if run is not None:
+            reason = run.why if run.answer is None else run.answer.why_missing(by.name)
+            problem = re.sub(
+                r"^\S+\.ya?ml(?::\d+)?: (?:plan: )?", "", (reason or "").split("; ")[0]
+            )
+            why = f"the scenario's own layout is not possible: {problem}"
     yield LayoutDifference("scenario", _other(best, values), why=why)
 
 

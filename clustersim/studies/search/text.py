@@ -117,7 +117,8 @@ def _best(answer: SearchAnswer) -> list[Line]:
         rate = " and sustains the rate" if "service" in answer.kinds else ""
         within = " and meets the limits" if answer.limits else rate
         why = "" if answer.nearest is None else f"; the nearest is {answer.nearest}"
-        return [Line("best", f"no layout fits in memory{within}{why}", warning=True)]
+        what = "layout that was replayed" if answer.layouts.open else "layout"
+        return [Line("best", f"no {what} fits in memory{within}{why}", warning=True)]
     best = answer.ranked[0]
     speed = summary(answer.kinds, best.measures, answer.by)
     return [Line("best", format_layout_values(best.set_)), Line("", speed)]
@@ -145,6 +146,8 @@ def _margin(answer: SearchAnswer) -> list[Line]:
 
 def _proof(answer: SearchAnswer) -> str:
     """Return by how much another layout can be better at most."""
+    if answer.best is None and answer.layouts.open:
+        return f"none: the time was over with {counted(answer.layouts.open, 'open layout')}"
     if answer.best is None:
         return "all layouts were examined or excluded"
     if answer.gap is None:
@@ -160,7 +163,8 @@ def _proof(answer: SearchAnswer) -> str:
 
 
 def _time(answer: SearchAnswer) -> str:
-    cached = ", the answer is in the run cache" if answer.fresh == 0 else ""
+    known = answer.fresh == 0 and answer.layouts.replayed
+    cached = ", the answer is in the run cache" if known else ""
     return f"{format_seconds(answer.wall_s, 3)}{cached}"
 
 

@@ -13,6 +13,7 @@ from clustersim.simulation.service.deployment import replica_model
 from clustersim.simulation.service.load import load_of, prompts_of
 from clustersim.simulation.service.memory import memory_problem
 from clustersim.simulation.service.pools import build_pools
+from clustersim.studies.search.loop import NO_DEADLINE, Deadline
 from clustersim.studies.search.service.bound import ReplicaBound, bound_measures
 from clustersim.studies.search.service.layouts import (
     Pool,
@@ -70,12 +71,14 @@ def bounded_layouts(
     devices: int,
     allowed: Mapping[str, Sequence[int]],
     pools: bool,
+    deadline: Deadline = NO_DEADLINE,
 ) -> Candidates:
-    """Return the layouts of all scenarios with at most some devices."""
+    """Return the layouts of all scenarios with at most some devices, before a deadline."""
     found = Candidates()
     for place, base in enumerate(bases):
         replicas = _Replicas(base)
         for layout in layouts_of(base.scenario, devices, allowed, pools=pools):
+            deadline.check()
             found.possible += 1
             try:
                 bounds = replicas.bounds(layout)

@@ -4,7 +4,8 @@ devices of a replica = tensor x pipeline x attention_data
 
 A replica has tensor degrees that divide the heads, stages in powers of two or that divide the
 layers, groups of attention where there are experts, and experts over all devices of a stage or
-none.  All counts of replicas up to `FEW`, and powers of two beyond, are tried.
+none.  All counts of replicas up to `MANY`, of pools up to `FEW`, and powers of two beyond, are
+tried.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,8 @@ FREE: Final = (*(f"plan.{name}" for name in DEGREES), "pools")
 """Keys that are free unless they are set."""
 
 FEW: Final = 8
-"""Replicas up to which each count is tried."""
+MANY: Final = 64
+"""Replicas up to which each count is tried: of pools, whose counts multiply, and of one pool."""
 
 Pool = Mapping[str, int]
 """Degrees of a replica by key, and number of replicas."""
@@ -42,6 +44,11 @@ class ServiceLayout:
     def devices(self) -> int:
         """Devices of all replicas."""
         return sum(pool["replicas"] * replica_size(pool) for pool in self.pools)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it has neither pools nor pipelines."""
+        return len(self.pools) == 1 and self.pools[0]["pipeline"] == 1
 
     def plan(self, base: ServingScenario) -> dict[str, Any]:
         """Return the layout as the key `plan` of a scenario."""
@@ -68,15 +75,20 @@ def layouts_of(
     pools : whether replicas for prefill and decode are tried
     """
     replicas = [*_replicas(base, devices, allowed)]
-    counted = [
-        {**replica, "replicas": count}
-        for replica in replicas
-        for count in _values("replicas", _counts(devices // replica_size(replica)), allowed)
-    ]
-    found = [ServiceLayout((pool,)) for pool in counted]
+    alone, paired = (
+        [
+            {**replica, "replicas": count}
+            for replica in replicas
+            for count in _values(
+                "replicas", _counts(devices // replica_size(replica), few), allowed
+            )
+        ]
+        for few in (MANY, FEW)
+    )
+    found = [ServiceLayout((pool,)) for pool in alone]
     if not pools:
         return found
-    every = (ServiceLayout(pair) for pair in product(counted, counted))
+    every = (ServiceLayout(pair) for pair in product(paired, paired))
     return [*found, *(layout for layout in every if layout.devices <= devices)]
 
 
@@ -112,9 +124,9 @@ def _values(key: str, values: Sequence[int], allowed: Mapping[str, Sequence[int]
     return [*allowed.get(f"plan.{key}", values)]
 
 
-def _counts(most: int) -> list[int]:
-    """Return numbers of replicas."""
-    return [n for n in range(1, most + 1) if n <= FEW or _power(n) or n == most]
+def _counts(most: int, few: int) -> list[int]:
+    """Return numbers of replicas: all up to a few, then powers of two."""
+    return [n for n in range(1, most + 1) if n <= few or _power(n) or n == most]
 
 
 def _power(number: int) -> bool:

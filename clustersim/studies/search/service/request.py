@@ -6,7 +6,9 @@ scenario --free keys--> layouts --memory, bounds within limits--> candidates, th
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -19,12 +21,15 @@ from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.load import LoadedService, load_service
 from clustersim.scenario.ranges import values_of
 from clustersim.simulation.measures import QUEUE_GROWTH, Measure, check_measure, measures_of
-from clustersim.studies.search.loop import OnProgress, cost_of
+from clustersim.studies.search.loop import NO_DEADLINE, Deadline, OnProgress, cost_of
 from clustersim.studies.search.service.candidates import Candidate, Candidates, bounded_layouts
 from clustersim.studies.search.service.layouts import FREE
 
 UNBOUNDED = ("output_tokens_per_joule", "output_tokens_per_usd", "sustainable_rate")
 """Measures without a bound, which cannot be searched."""
+
+SHARES = (0.7, 0.85, 0.95)
+"""Shares of the limits, by bounds, that layouts use at most which are replayed first."""
 
 SERVICE = measures_of(("service",))
 """Measures of services by name."""
@@ -70,23 +75,33 @@ class ServiceRequest:
         """Return the scenarios, whose files an executor elsewhere needs."""
         return [Variant(self.scenario, self.changes)]
 
-    def layouts(self, executor: Executor, on_progress: OnProgress) -> "ServiceLayouts":
+    def layouts(
+        self, executor: Executor, on_progress: OnProgress, deadline: Deadline = NO_DEADLINE
+    ) -> "ServiceLayouts":
         """Return the layouts that can fit, with their bounds.
 
         Raises
         ------
         ScenarioError
-            in one line, where no layout is valid.
+            in one line, where no layout is valid, and where the time is over before all bounds are
+            known.
         """
-        found = bounded_layouts(self.bases, self.devices, self.allowed, self.pools)
+        found = bounded_layouts(self.bases, self.devices, self.allowed, self.pools, deadline)
         if not found.fit and not found.memory:
             first = next(iter(found.excluded), "all layouts have more devices")
             raise ScenarioError(f"{self.bases[0].name}: no layout is valid ({first})")
         within = [c for c in found.fit if missed_limits(c.bound, self.limits, SERVICE) is None]
-        cost = [cost_of(self.measure, c.bound[self.measure.name]) for c in within]
-        order = np.argsort(np.array(cost, dtype=float), kind="stable")
+        cost = np.array([cost_of(self.measure, c.bound[self.measure.name]) for c in within])
+        used = np.array([self._used(candidate) for candidate in within])
+        order = np.lexsort((used, cost))
         ahead = tuple(within[i] for i in order)
-        return ServiceLayouts(self, found, ahead, np.array(cost, dtype=float)[order])
+        return ServiceLayouts(self, found, ahead, cost[order], used[order])
+
+    def _used(self, candidate: Candidate) -> float:
+        """Return how much of the limits, and of the sustainable rate, a layout uses at least."""
+        bound = candidate.bound
+        rate = bound.get("requests_per_s", 0.0) / bound.get("sustainable_rate", inf)
+        return max(rate, excess_of(bound, self.limits, SERVICE))
 
 
 def service_request(
@@ -165,17 +180,29 @@ class ServiceLayouts:
     found : what became of all layouts
     ahead : the layouts, by their cost
     costs : lower bound of the cost of each of them, in ascending order
+    used : share of the limits, and of the sustainable rate, that each uses at least
     """
 
     request: ServiceRequest
     found: Candidates
     ahead: tuple[Candidate, ...]
     costs: Floats
+    used: Floats
 
     @property
     def measure(self) -> Measure:
         """The objective."""
         return self.request.measure
+
+    @cached_property
+    def hopeful(self) -> tuple[int, ...]:
+        """Layouts to replay first: those whose bounds are tight, with ever less room in them.
+
+        Bounds of pipelines and pools leave out that stages and pools wait for each other.
+        """
+        tight = np.array([each.layout.plain for each in self.ahead], dtype=np.bool_)
+        firsts = (np.flatnonzero(tight & (self.used <= share))[:1].tolist() for share in SHARES)
+        return tuple(dict.fromkeys(at for first in firsts for at in first))
 
     @property
     def loaded(self) -> list[LoadedService]:
@@ -243,9 +270,11 @@ class ServiceLayouts:
 
     def nearest_bound(self) -> str | None:
         """Return the layout whose bounds come nearest to the limits, and what they miss."""
+        limits = self.request.limits
         outside = [
-            (excess_of(c.bound, self.request.limits, SERVICE), c.layout, c.bound)
+            (excess_of(c.bound, limits, SERVICE), c.layout, c.bound)
             for c in self.found.fit
+            if missed_limits(c.bound, limits, SERVICE) is not None
         ]
         if not outside:
             return None
@@ -255,7 +284,7 @@ class ServiceLayouts:
             for pool in layout.pools
         )
         at_best = "" if bound.get(QUEUE_GROWTH) else "at least "
-        return f"{pools}: {at_best}{missed_limits(bound, self.request.limits, SERVICE)}"
+        return f"{pools}: {at_best}{missed_limits(bound, limits, SERVICE)}"
 
 
 def _freed(text: str) -> tuple[str, tuple[Change, ...]]:

@@ -19,6 +19,7 @@ from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.step.check import scenario_problems
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate_if_it_fits
+from clustersim.studies.search.loop import Deadline
 from clustersim.studies.search.step.lower_bound.layout_values import Layout
 from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.step.space import NO_VALUES, Choices, Space, StageLayouts
@@ -114,22 +115,29 @@ OnBounds = Callable[[int, int], None]
 """Is called with the number of layouts that are bounded and of all valid ones."""
 
 
-def candidates_of(bases: Sequence[Base], executor: Executor, on_bounds: OnBounds) -> Candidates:
+def candidates_of(
+    bases: Sequence[Base], executor: Executor, on_bounds: OnBounds, deadline: Deadline
+) -> Candidates:
     """Return the candidates of some scenarios.
 
     Parameters
     ----------
     executor : computes the bounds of each scenario and number of stages
     on_bounds : is called with the progress
+    deadline : at which all bounds must be known
     """
     parts = [(base, layouts) for base in bases for layouts in base.space.layouts]
     heaviest = sorted(range(len(parts)), key=lambda at: -len(parts[at][1].columns))
     futures = {at: executor.submit(_bounds, *_task(*parts[at])) for at in heaviest}
     sizes = {future: int(parts[at][1].allowed.sum()) for at, future in futures.items()}
     bounded = 0
-    for future in as_completed(futures.values()):
-        bounded += sizes[future]
-        on_bounds(bounded, sum(sizes.values()))
+    try:
+        for future in as_completed(futures.values(), deadline.patience):
+            bounded += sizes[future]
+            on_bounds(bounded, sum(sizes.values()))
+    except TimeoutError:
+        deadline.check()
+        raise
     bounds, memory, limited = [], 0, 0
     for at, (base, _) in enumerate(parts):
         found = futures[at].result()

@@ -22,7 +22,7 @@ from clustersim.simulation.step.check import scenario_problems
 from clustersim.simulation.step.simulate import usd_per_hour
 from clustersim.simulation.training_run.whole_run import tokens_of_run
 from clustersim.studies.compare import kinds_of
-from clustersim.studies.search.loop import OnProgress, Progress
+from clustersim.studies.search.loop import NO_DEADLINE, Deadline, OnProgress, Progress
 from clustersim.studies.search.step.arguments import (
     Freed,
     Ranges,
@@ -100,28 +100,31 @@ class StepRequest:
         """Return the scenarios, whose files an executor elsewhere needs."""
         return [Variant(self.scenario, (*self.changes, *further)) for further, _ in self.bases]
 
-    def layouts(self, executor: Executor, on_progress: OnProgress) -> "StepLayouts":
+    def layouts(
+        self, executor: Executor, on_progress: OnProgress, deadline: Deadline = NO_DEADLINE
+    ) -> "StepLayouts":
         """Return the layouts that can fit, with their bounds.
 
         Raises
         ------
         ScenarioError, CatalogError
-            in one line, where no key is free, and where no layout is valid.
+            in one line, where no key is free, where no layout is valid, and where the time is over
+            before all bounds are known.
         """
-        bases = self._spaces()
+        bases = self._spaces(deadline)
 
         def on_bounds(bounded: int, valid: int) -> None:
             on_progress(Progress(bounded, valid, bounded=False))
 
-        candidates = candidates_of(bases, executor, on_bounds)
+        candidates = candidates_of(bases, executor, on_bounds, deadline)
         return StepLayouts(self.measure, self.limits, tuple(bases), candidates)
 
-    def _spaces(self) -> list[Base]:
+    def _spaces(self, deadline: Deadline) -> list[Base]:
         """Return the scenarios with their spaces; those without any layout are left out."""
         bases, problems = [], [*self.problems]
         for further, loaded in self.bases:
             try:
-                space = self._space(loaded)
+                space = self._space(loaded, deadline)
             except (ScenarioError, CatalogError) as problem:
                 problems.append(problem)
                 continue
@@ -145,7 +148,7 @@ class StepRequest:
         _check_spaces(bases)
         return bases
 
-    def _space(self, loaded: Loaded) -> Space:
+    def _space(self, loaded: Loaded, deadline: Deadline) -> Space:
         """Return the space of a scenario."""
         jobs = LayoutJobs(loaded)
         if problems := scenario_problems(loaded, jobs.model(1)):
@@ -156,7 +159,7 @@ class StepRequest:
             launched = launch is None or has_argument(launch, key, value)
             return launched and allows(self.ranges, key, value)
 
-        return Space(jobs, Choices(loaded, self.fixed, self.freed.values, allowed))
+        return Space(jobs, Choices(loaded, self.fixed, self.freed.values, allowed), deadline)
 
 
 def step_request(
@@ -216,6 +219,11 @@ class StepLayouts:
     def costs(self) -> Floats:
         """Lower bound of the cost of each layout, in ascending order."""
         return self.candidates.cost
+
+    @property
+    def hopeful(self) -> tuple[int, ...]:
+        """Layouts to replay first: those with the best bound are as good as others."""
+        return ()
 
     @property
     def loaded(self) -> list[Loaded]:

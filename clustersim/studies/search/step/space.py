@@ -22,6 +22,7 @@ from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.step.build import recompute_of
+from clustersim.studies.search.loop import NO_DEADLINE, Deadline
 from clustersim.studies.search.step.layout_rules import LAYER_RULES, LayoutRules
 from clustersim.studies.search.step.lower_bound.columns import Column
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
@@ -221,8 +222,10 @@ class Space:
     layouts : those that remain
     """
 
-    def __init__(self, jobs: LayoutJobs, choices: Choices) -> None:
-        self._choices = choices
+    def __init__(
+        self, jobs: LayoutJobs, choices: Choices, deadline: Deadline = NO_DEADLINE
+    ) -> None:
+        self._choices, self._deadline = choices, deadline
         intervals = [one.every for one in choices.recomputations if one.mode == "full"]
         self._rules = LayoutRules(jobs, intervals)
         self.possible = 0
@@ -233,6 +236,7 @@ class Space:
     def _by_stages(self) -> Iterator[StageLayouts]:
         columns: dict[int, list[Column]] = {}
         for mesh in self._meshes():
+            self._deadline.check()
             cells = [*self._cells(mesh)]
             for sharding in self._shardings(mesh, len(cells)):
                 columns.setdefault(mesh.pipeline, []).extend(
@@ -282,6 +286,7 @@ class Space:
         occurs = np.bincount(place.ravel())
         kept, rows = [], []
         for shape in self._choices.shapes:
+            self._deadline.check()
             problems = [self._rules.of_shape(shape, stages, n) for n in different.tolist()]
             for problem, times in zip(problems, occurs.tolist(), strict=True):
                 if problem is not None:
