@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-def answer_from(kind: type[Answer], source: object, **values: Any) -> Answer:
-    """Return an answer of some type: `values`, and for other keys the attributes of an object."""
+def answer_from(kind: type[Answer], *sources: object, **values: Any) -> Answer:
+    """Return an answer: `values`, and for other keys the attribute of the first object with it."""
     table: Any = kind
-    others = [field.name for field in fields(table) if field.name not in values]
-    return kind(**values, **{name: getattr(source, name) for name in others})
+    for name in (field.name for field in fields(table) if field.name not in values):
+        values[name] = getattr(next((s for s in sources if hasattr(s, name)), sources[-1]), name)
+    return kind(**values)
 
 
 def built_from(kind: type[Answer], source: object, **values: Any) -> Answer:

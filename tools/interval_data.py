@@ -16,7 +16,7 @@ from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.writing import write_new
 from clustersim.errors import CatalogError
 from clustersim.metrics.prediction_interval import MeasuredRuns, Nodes, parse_interval_data, size_of
-from clustersim.validation.intervals import ratio_of
+from clustersim.validation.answer import ratio_of
 from clustersim.validation.outcome import Outcome
 
 REMARK: Final = """\

@@ -10,12 +10,12 @@ import numpy as np
 from clustersim.answers import answer_from
 from clustersim.arrays import Integers, numbered
 from clustersim.catalog.frameworks import ExpertFacts, FrameworkRecord, StateBytes
+from clustersim.cost.compute import Seconds
 from clustersim.disturbance import Cause
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.program.collectives.messages import arrangements
-from clustersim.program.dispatch import Dispatch
 from clustersim.program.layers import Layers
 from clustersim.program.schedules import Schedule
 from clustersim.program.schedules.batch_order import batch_order
@@ -30,6 +30,27 @@ from clustersim.workload.model import Transformer
 from clustersim.workload.ops import NO_OFFLOAD, NONE, Offload, Recompute
 from clustersim.workload.routing import BALANCED, Routing
 from clustersim.workload.slice import PRECISIONS, UNSTATED_EXPERTS, Slice
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """How the host issues kernels, as `FrameworkRecord` and `GraphFacts`."""
+
+    dispatch: float
+    dispatch_backward: float | None
+    launches_wait: bool
+    replay: float
+
+    def of(self, chain: Seconds) -> Seconds:
+        """Return a chain of kernels as the host issues it: no faster than it can."""
+        backward, waits = self.dispatch_backward, self.launches_wait
+        return chain.dispatched(self.dispatch, self.replay, backward, waits=waits)
+
+    def issued(self, chain: Seconds, delay: float = 0.0) -> float:
+        """Return the time of the host to issue a chain, with a delay of each dispatch [s]."""
+        backward = None if self.dispatch_backward is None else self.dispatch_backward + delay
+        return chain.issued(self.dispatch + delay, self.replay + delay, backward)
+
 
 T = TypeVar("T")
 

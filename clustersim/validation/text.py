@@ -7,8 +7,7 @@ from typing import Final
 
 from clustersim.render.tables import ResultTable, Rows, percent
 from clustersim.units import GIB, counted, format_binary, format_number
-from clustersim.validation.answer import Validation
-from clustersim.validation.intervals import Coverage
+from clustersim.validation.answer import Coverage, Validation
 from clustersim.validation.outcome import CaseAnswer
 from clustersim.validation.summary import ErrorSummary
 
@@ -222,7 +221,7 @@ def ungradable_rows(answer: Validation) -> Rows:
 def coverage_line(coverage: Coverage) -> str:
     """Return the coverage of all cases in a line.
 
-    >>> from clustersim.validation.intervals import GroupCoverage
+    >>> from clustersim.validation.answer import GroupCoverage
     >>> print(coverage_line(Coverage(0.9, GroupCoverage(40, 37, 0.925, 2), {}, {})))
     90 % prediction intervals contain 37 of 40 measured runs (92.5 %); 2 runs have no interval.
     """

@@ -38,7 +38,7 @@ from clustersim.render.charts import (
     Waterfall,
     named_places,
 )
-from clustersim.render.charts.stacks import Stack
+from clustersim.render.charts.bars import Stack
 from clustersim.render.palette import DARK, LIGHT, parse_colour
 
 HEAD = {

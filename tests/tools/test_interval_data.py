@@ -8,10 +8,10 @@ import pytest
 from clustersim.catalog.finding import entry_names, shipped
 from clustersim.errors import CatalogError
 from clustersim.metrics.prediction_interval import shipped_interval_data
+from clustersim.validation.answer import coverage_of
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.rows import read_entries
 from clustersim.validation.grading import Grade
-from clustersim.validation.intervals import coverage_of
 from measured_runs import SMALL, outcome, runs_of
 from tools.interval_data import (
     interval_file,

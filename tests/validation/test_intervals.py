@@ -5,8 +5,7 @@ from hypothesis import given, settings
 
 from clustersim.answers import to_json
 from clustersim.metrics.prediction_interval import MeasuredRuns
-from clustersim.validation.answer import validation_of
-from clustersim.validation.intervals import coverage_of
+from clustersim.validation.answer import coverage_of, validation_of
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.text import coverage_line
 from measured_runs import evidence, outcome, ratios, runs_of

@@ -5,9 +5,9 @@ alternative text and the table of the values behind it.  Two back ends draw ever
 
     kind                              charts/    plotly/    matplotlib/
     Bars, Waterfall                   bars.py    bars.py    bars.py
+    StackedAreas, StackedBars         bars.py    bars.py    bars.py
     Lines, ScatterWithFront           lines.py   lines.py   lines.py
     HeatMap, ParallelCoordinates      grids.py   grids.py   grids.py
-    StackedAreas, StackedBars         stacks.py  stacks.py  stacks.py
     Timeline                          timeline.py in each
 
     clustersim.render.plotly.page_chart(picture)              a chart of a page
@@ -17,11 +17,19 @@ A new kind is a dataclass here, a function in each back end, and a line in the `
 Colours are names of `render.palette`; texts are plain texts, which each back end escapes.
 """
 
-from clustersim.render.charts.bars import Bar, Bars, Step, Waterfall
+from clustersim.render.charts.bars import (
+    Bar,
+    Bars,
+    Layer,
+    Level,
+    StackedAreas,
+    StackedBars,
+    Step,
+    Waterfall,
+)
 from clustersim.render.charts.grids import Combination, Field, HeatMap, ParallelCoordinates
 from clustersim.render.charts.lines import Band, Lines, Point, ScatterWithFront, Series
 from clustersim.render.charts.picture import Axis, Column, Picture, Table, named_places
-from clustersim.render.charts.stacks import Layer, Level, StackedAreas, StackedBars
 from clustersim.render.charts.timeline import BlockKind, Timeline
 
 __all__ = [

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from clustersim import __version__
-from clustersim.render.charts.bars import Bars, Waterfall
+from clustersim.render.charts.bars import Bars, StackedAreas, StackedBars, Waterfall
 from clustersim.render.charts.grids import HeatMap, ParallelCoordinates
 from clustersim.render.charts.lines import Lines, ScatterWithFront
 from clustersim.render.charts.picture import Picture, printable
-from clustersim.render.charts.stacks import StackedAreas, StackedBars
 from clustersim.render.charts.timeline import Timeline
-from clustersim.render.matplotlib import bars, grids, lines, stacks, timeline
+from clustersim.render.matplotlib import bars, grids, lines, timeline
 from clustersim.render.matplotlib.figure import FORMATS, STYLE, Room, panels, save
 
 if TYPE_CHECKING:
@@ -36,8 +35,8 @@ KINDS: Final[dict[type[Picture], Kind]] = {
     Lines: Kind(lines.draw_lines, lines.lines_room),
     ParallelCoordinates: Kind(grids.draw_parallel_coordinates, grids.parallel_room),
     ScatterWithFront: Kind(lines.draw_scatter_with_front, lines.scatter_room),
-    StackedAreas: Kind(stacks.draw_stacked_areas, stacks.stack_room),
-    StackedBars: Kind(stacks.draw_stacked_bars, stacks.stack_room),
+    StackedAreas: Kind(bars.draw_stacked_areas, bars.stack_room),
+    StackedBars: Kind(bars.draw_stacked_bars, bars.stack_room),
     Timeline: Kind(timeline.draw_timeline, timeline.timeline_room),
     Waterfall: Kind(bars.draw_waterfall, bars.waterfall_room),
 }

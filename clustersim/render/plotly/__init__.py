@@ -7,18 +7,16 @@ Each kind has a function that takes the picture and returns a `Plot`: data, layo
 from collections.abc import Callable
 from typing import Any, Final
 
-from clustersim.render.charts.bars import Bars, Waterfall
+from clustersim.render.charts.bars import Bars, StackedAreas, StackedBars, Waterfall
 from clustersim.render.charts.grids import HeatMap, ParallelCoordinates
 from clustersim.render.charts.lines import Lines, ScatterWithFront
 from clustersim.render.charts.picture import Picture, printable
-from clustersim.render.charts.stacks import StackedAreas, StackedBars
 from clustersim.render.charts.timeline import Timeline
 from clustersim.render.page.page import Chart, Swatch
-from clustersim.render.plotly.bars import bars, waterfall
+from clustersim.render.plotly.bars import bars, stacked_areas, stacked_bars, waterfall
 from clustersim.render.plotly.grids import heat_map, parallel_coordinates
 from clustersim.render.plotly.lines import lines, scatter_with_front
 from clustersim.render.plotly.pieces import Plot, colour
-from clustersim.render.plotly.stacks import stacked_areas, stacked_bars
 from clustersim.render.plotly.timeline import timeline
 
 KINDS: Final[dict[type[Picture], Callable[[Any], Plot]]] = {

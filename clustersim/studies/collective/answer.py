@@ -4,8 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clustersim.catalog.changes import Settings
+from clustersim.catalog.facts import MAX_DEVICES
+from clustersim.catalog.libraries import OPERATIONS
 from clustersim.cost.closed_form import bus_factor
-from clustersim.studies.collective.benchmark import Benchmark, benchmark_of, sizes_of
+from clustersim.errors import ScenarioError
+from clustersim.runs.arguments import settings_of
+from clustersim.scenario.load import load_cluster
+from clustersim.studies.collective.benchmark import (
+    COPIES,
+    Benchmark,
+    background_of,
+    check_operation,
+    devices_of,
+    nodes_for,
+    prescribed_of,
+    sizes_of,
+    split_of,
+)
+from clustersim.topology.cluster import build_cluster
 
 
 @dataclass(frozen=True)
@@ -91,16 +107,20 @@ def collective(
     >>> answer.timings[0].bottleneck
     'n0.dev0>n0.switch'
     """
-    benchmark = benchmark_of(
-        cluster,
-        op,
-        devices=devices,
-        on=on,
-        split=split,
-        algorithm=algorithm,
-        background=background,
-        settings=settings,
-    )
+    if (devices is None) == (on is None):
+        raise ScenarioError("--devices, --on: give one of the two (--devices 8 or --on 0-7)")
+    if devices is not None and devices > MAX_DEVICES:
+        raise ScenarioError(f"--devices {devices}: more than {MAX_DEVICES:,} devices")
+    ranks = devices_of(on, "--on") if on is not None else tuple(range(devices or 0))
+    others = tuple(map(background_of, background))
+    record = load_cluster(cluster, None, settings_of(settings))
+    last = max([*ranks, *(device for other in others for device in other.devices)], default=0)
+    machine = build_cluster(record, nodes_for(record, last, f"--cluster {cluster}"))
+    check_operation(ranks, op, f"--op {op}", OPERATIONS)
+    for text, other in zip(background, others, strict=True):
+        check_operation(other.devices, other.operation, f"--with '{text}'", (*OPERATIONS, *COPIES))
+    fixed = prescribed_of(op, algorithm)
+    benchmark = Benchmark(machine, split_of(ranks, split), op, fixed, others)
     sizes = [0.0] if op == "barrier" else sizes_of(bytes)
     timings = tuple(_timing(benchmark, nbytes) for nbytes in sizes)
     return CollectiveAnswer(benchmark.name, benchmark.title, timings)

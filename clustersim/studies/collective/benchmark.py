@@ -14,21 +14,17 @@ from math import prod
 from typing import Final, NamedTuple
 
 from clustersim import units
-from clustersim.catalog.changes import Settings
 from clustersim.catalog.fabrics import Torus
 from clustersim.catalog.facts import MAX_DEVICES
-from clustersim.catalog.libraries import OPERATIONS
 from clustersim.catalog.tree import nearest
 from clustersim.cost.closed_form import Cost
 from clustersim.engine.network.background_traffic import contended_seconds, slowdowns
 from clustersim.errors import ScenarioError
 from clustersim.program.collectives.algorithms import ALGORITHMS
 from clustersim.program.collectives.communicator import Communicator, Prescribed
-from clustersim.runs.arguments import settings_of
-from clustersim.scenario.load import load_cluster
 from clustersim.scenario.ranges import sizes_in
 from clustersim.scenario.schema import ClusterUse
-from clustersim.topology.cluster import Cluster, build_cluster
+from clustersim.topology.cluster import Cluster
 from clustersim.traffic import Traffic
 
 COPIES: Final = {"device-to-host": Cluster.to_host, "host-to-device": Cluster.from_host}
@@ -139,40 +135,9 @@ MAXIMUM: Final = 200
 """Sizes of one table."""
 
 
-def benchmark_of(
-    cluster: str,
-    op: str,
-    *,
-    devices: int | None = None,
-    on: str | Sequence[int] | None = None,
-    split: str | None = None,
-    algorithm: str | None = None,
-    background: Sequence[str] = (),
-    settings: Settings = (),
-) -> Benchmark:
-    """Return the benchmark that the options describe.
-
-    Raises
-    ------
-    ScenarioError, CatalogError
-        when an option is invalid, in one line.
-    """
-    if (devices is None) == (on is None):
-        raise ScenarioError("--devices, --on: give one of the two (--devices 8 or --on 0-7)")
-    if devices is not None and devices > MAX_DEVICES:
-        raise ScenarioError(f"--devices {devices}: more than {MAX_DEVICES:,} devices")
-    ranks = devices_of(on, "--on") if on is not None else tuple(range(devices or 0))
-    others = tuple(map(background_of, background))
-    record = load_cluster(cluster, None, settings_of(settings))
-    last = max([*ranks, *(device for other in others for device in other.devices)], default=0)
-    machine = build_cluster(record, _nodes(record, last, f"--cluster {cluster}"))
-    _check(ranks, op, f"--op {op}", OPERATIONS)
-    for text, other in zip(background, others, strict=True):
-        _check(other.devices, other.operation, f"--with '{text}'", (*OPERATIONS, *COPIES))
-    return Benchmark(machine, split_of(ranks, split), op, _prescribed(op, algorithm), others)
-
-
-def _check(devices: Sequence[int], operation: str, option: str, operations: Sequence[str]) -> None:
+def check_operation(
+    devices: Sequence[int], operation: str, option: str, operations: Sequence[str]
+) -> None:
     """Reject an unknown operation, and a group that is too small for it."""
     if operation not in operations:
         known = ", ".join(operations)
@@ -182,7 +147,7 @@ def _check(devices: Sequence[int], operation: str, option: str, operations: Sequ
         raise ScenarioError(f"{option}: a collective needs at least 2 devices")
 
 
-def _nodes(record: ClusterUse, last: int, option: str) -> int:
+def nodes_for(record: ClusterUse, last: int, option: str) -> int:
     """Return the nodes that are built: up to the `last` device, or the job of a torus."""
     size, fabric = record.node.devices, record.fabric
     nodes = prod(fabric.job) if isinstance(fabric, Torus) and fabric.job else record.nodes
@@ -193,7 +158,7 @@ def _nodes(record: ClusterUse, last: int, option: str) -> int:
     return nodes if nodes < record.nodes else last // size + 1
 
 
-def _prescribed(operation: str, algorithm: str | None) -> dict[str, Prescribed]:
+def prescribed_of(operation: str, algorithm: str | None) -> dict[str, Prescribed]:
     """Return the algorithm of an operation, where one is given."""
     if algorithm is None:
         return {}

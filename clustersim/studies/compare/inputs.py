@@ -119,10 +119,11 @@ def changed_values(
 ) -> dict[str, InputChange]:
     """Return every single value that differs, by its path."""
     old, new = _ScenarioValues(before), _ScenarioValues(after)
+    a, b = old.plain, new.plain
     return {
-        path: InputChange(path, old.get(path), new.get(path), (old.text(path), new.text(path)))
-        for path in [*old.plain, *(path for path in new.plain if path not in old.plain)]
-        if old.get(path) != new.get(path)
+        path: InputChange(path, a.get(path), b.get(path), (old.text(path), new.text(path)))
+        for path in a | b
+        if a.get(path) != b.get(path)
     }
 
 
@@ -153,9 +154,6 @@ class _ScenarioValues:
         scenario = loaded.scenario.model_dump(mode="json", by_alias=True)
         self.plain = dict(_flat(scenario, ()))
         self._written = dict(_flat(loaded.tree.data, ()))
-
-    def get(self, path: str) -> Any:
-        return self.plain.get(path)
 
     def text(self, path: str) -> str:
         value = self.plain.get(path)

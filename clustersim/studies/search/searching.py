@@ -125,13 +125,8 @@ def search(
     changes = parse_settings(settings)
     request = requested(str(scenario), devices, by, free, limits, changes, program)
     stated = [*limits.items()] if isinstance(limits, Mapping) else [*limits]
-    arguments: dict[str, Any] = {
-        "scenario": str(scenario),
-        "by": by,
-        "free": [*free],
-        "limits": stated,
-    }
-    arguments |= {"gap": gap, "top": most, "fixed": request.fixed_values}
+    arguments = {"scenario": str(scenario), "by": by, "free": [*free], "limits": stated, "gap": gap}
+    arguments |= {"top": most, "fixed": request.fixed_values}
     key = key_of_answer("search", request.loaded, arguments)
     path = None if store is None else Path(store)
     if (known := _known(path, key)) is not None:

@@ -4,10 +4,11 @@ model, machine --batch--> scenario --search: bounds, replays--> fastest layout t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from clustersim.answers import answer_from
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.finding import find
 from clustersim.catalog.frameworks import FrameworkRecord
@@ -66,10 +67,6 @@ class Machine:
         changes = [one for one in changes_of(self.settings) if one.path[0] == "cluster"]
         return load_cluster(self.cluster, nodes, changes)
 
-    def with_nodes(self, nodes: int) -> "Machine":
-        """Return the same with another number of nodes."""
-        return replace(self, nodes=nodes)
-
 
 class Trained(NamedTuple):
     """The steps of a model: its layout, the result of its replay, and its scenario."""
@@ -98,16 +95,11 @@ def fastest_layout(model: str | Mapping[str, Any], machine: Machine) -> Trained 
 def _layout(loaded: Loaded, result: Result) -> SizeLayout:
     given = loaded.scenario
     plan, batch = given.plan, given.batch
-    return SizeLayout(
-        tensor=plan.tensor,
-        pipeline=plan.pipeline,
-        data=plan.data,
-        zero=plan.zero,
-        micro=batch.micro,
+    return answer_from(
+        SizeLayout,
+        plan,
+        batch,
         batch=batch.global_,
-        sequence=batch.sequence,
-        sequence_parallel=plan.sequence_parallel,
-        schedule=plan.schedule,
         chunks=plan.chunks or 1,
         recompute=str(given.recompute),
         step_time_s=result.step_time,
@@ -142,16 +134,11 @@ def batch_of(sequences: float, devices: int) -> int:
     (1024, 1152, 1152, 1)
     """
     multiple = 4 * devices
-    while not (batch := round(sequences / multiple) * multiple) or _far(batch, sequences):
+    while abs((batch := round(sequences / multiple) * multiple) / sequences - 1) > NEAR:
         if multiple % 2:
             return max(each for each in divisors(devices) if each <= max(1.0, sequences))
         multiple //= 2
     return batch
-
-
-def _far(batch: int, sequences: float) -> bool:
-    """Return whether a batch differs from the requested sequences by more than `NEAR`."""
-    return abs(batch / sequences - 1) > NEAR
 
 
 @lru_cache

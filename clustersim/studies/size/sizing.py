@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from clustersim.answers import answer_from
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.cost.prices import price_of
 from clustersim.errors import ScenarioError
@@ -166,31 +167,18 @@ def sized_answer(
     result, law = found.trained.result, request.law
     accelerator = result.scenario.cluster.node.accelerator.name
     drawn, price = _drawn(found, days), price_of(accelerator, "on-demand")
-    name = f"{machine.cluster}-{machine.nodes}-nodes"
-    return SizeAnswer(
-        name=name,
+    return answer_from(
+        SizeAnswer,
+        *(_size(law, found), found, machine),
+        name=f"{machine.cluster}-{machine.nodes}-nodes",
         title=_title(question, found, machine),
         question=question,
-        parameters=found.parameters,
-        tokens=found.tokens,
-        loss=_loss(law, found),
         law=law.name,
-        layout=found.trained.layout,
         days=days,
-        devices=machine.devices,
-        nodes=machine.nodes,
-        cluster=machine.cluster,
         accelerator=accelerator,
-        framework=machine.framework,
-        precision=machine.precision,
         goodput=found.goodput.share,
         goodput_note=found.goodput.note,
-        flops=found.flops,
         tokens_per_parameter=found.tokens / found.parameters,
-        tokens_per_s=result.tokens_per_s,
-        mfu=result.mfu,
-        model=result.scenario.model.name,
-        shape=found.shape,
         sizes=tuple(_size(law, steps) for steps in sizes),
         laws=_laws(law, found.flops),
         energy_kwh=None if drawn is None else drawn.energy_kwh,
@@ -227,16 +215,8 @@ def _loss(law: Law, steps: ModelSteps) -> float | None:
 
 def _size(law: Law, steps: ModelSteps) -> TrainedSize:
     result = steps.trained.result
-    return TrainedSize(
-        model=result.scenario.model.name,
-        parameters=steps.parameters,
-        tokens=steps.tokens,
-        loss=_loss(law, steps),
-        tokens_per_s=result.tokens_per_s,
-        mfu=result.mfu,
-        layout=steps.trained.layout,
-        shape=steps.shape,
-    )
+    own = {"model": result.scenario.model.name, "loss": _loss(law, steps)}
+    return answer_from(TrainedSize, steps, steps.trained, result, **own)
 
 
 def _laws(law: Law, flops: float) -> tuple[LawOptimum, ...]:
@@ -247,13 +227,6 @@ def _laws(law: Law, flops: float) -> tuple[LawOptimum, ...]:
 
 def _optimum(law: Law, flops: float) -> LawOptimum:
     optimum = law.optimum(flops)
-    return LawOptimum(
-        law=law.name,
-        parameters=optimum.parameters,
-        tokens=optimum.tokens,
-        tokens_per_parameter=optimum.tokens_per_parameter,
-        loss=None if law.loss is None else law.loss.at(optimum.parameters, optimum.tokens),
-        extrapolated=law.extrapolated(flops),
-        source=law.source,
-        note=law.note,
-    )
+    loss = None if law.loss is None else law.loss.at(optimum.parameters, optimum.tokens)
+    own = {"law": law.name, "loss": loss, "extrapolated": law.extrapolated(flops)}
+    return answer_from(LawOptimum, optimum, law, **own)

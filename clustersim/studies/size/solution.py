@@ -239,7 +239,7 @@ def _fewest_nodes(
     most = machine.record(None).nodes  # of the whole machine
 
     def steps_on(nodes: int) -> ModelSteps | None:
-        trained = fastest_layout(model, machine.with_nodes(nodes))
+        trained = fastest_layout(model, replace(machine, nodes=nodes))
         steps = None if trained is None else request.on_tokens(trained, tokens)
         return steps if steps is not None and steps.days <= days else None
 
@@ -254,5 +254,5 @@ def _fewest_nodes(
         )
     for fewer in sorted({nodes * quarters // 8 for quarters in (5, 6, 7)} - {nodes}):
         if fewer > nodes // 2 and (better := steps_on(fewer)) is not None:
-            return machine.with_nodes(fewer), better
-    return machine.with_nodes(nodes), steps
+            return replace(machine, nodes=fewer), better
+    return replace(machine, nodes=nodes), steps

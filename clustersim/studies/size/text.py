@@ -42,12 +42,8 @@ def days_text(days: float) -> str:
     return f"{days:.3g} days" if days >= 2 else f"{days * 24:.3g} hours"
 
 
-def rows(answer: SizeAnswer) -> list[Row]:
+def rows(answer: SizeAnswer) -> Iterator[Row]:
     """Return the lines of a sizing."""
-    return [*_rows(answer)]
-
-
-def _rows(answer: SizeAnswer) -> Iterator[Row]:
     law = answer.laws[0]
     yield Row("machine", f"{counted(answer.nodes, 'node')} of {answer.cluster}")
     yield Row("budget", _budget(answer))

@@ -152,6 +152,7 @@ def _write(target: Path, write: Callable[[Path], None]) -> None:
 SHOWN: Final = 40
 """Maximum number of runs that are printed."""
 
+COUNTS: Final = ("runs", "fits", "does_not_fit", "invalid", "failed", "remaining")
 HEADINGS: Final = ("runs", "fit", "do not fit", "invalid", "failed", "remaining", "begun (UTC)")
 
 
@@ -161,14 +162,7 @@ def studies_table(studies: Sequence[StoredStudy]) -> list[list[str]]:
 
 
 def _study(study: StoredStudy) -> list[str]:
-    counts = (
-        study.runs,
-        study.fits,
-        study.does_not_fit,
-        study.invalid,
-        study.failed,
-        study.remaining,
-    )
+    counts = (getattr(study, name) for name in COUNTS)
     begun = study.begun[:16].replace("T", " ")
     return [str(study.position), study.name, *(f"{count:,}" for count in counts), begun]
 

@@ -106,12 +106,8 @@ def _bottleneck(change: ChangeResult) -> str:
     return fact.after or "" if fact.before == fact.after else f"{fact.before} -> {fact.after}"
 
 
-def rows(answer: WhatIfAnswer) -> list[Row]:
+def rows(answer: WhatIfAnswer) -> Iterator[Row]:
     """Return the lines below the table: all changes together, and those without a result."""
-    return [*_rows(answer)]
-
-
-def _rows(answer: WhatIfAnswer) -> Iterator[Row]:
     if answer.together is not None:
         yield Row("together", _together(answer, answer.together))
     elif answer.apart:

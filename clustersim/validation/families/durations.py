@@ -8,7 +8,7 @@ early 2023.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from clustersim.catalog.finding import entry_names
@@ -81,7 +81,8 @@ def grade_duration_case(row: Row) -> Graded:
     fields = family_row(row, DurationRow)
     _check(fields)
     measured = _measured_hours(fields)
-    choice = machine_of(row.model_copy(update={"system": _system(row, fields)}))
+    system = row.system.model_copy(update={"accelerator": fields.accelerator})
+    choice = machine_of(row.model_copy(update={"system": system}))
     devices, tokens = fields.devices or ASSUMED_DEVICES, fields.tokens_b
     if tokens is None:
         raise Ungradable(not_stated("tokens"))
@@ -125,10 +126,6 @@ def _measured_hours(fields: DurationRow) -> float:
     return 24 * fields.days * fields.devices
 
 
-def _system(row: Row, fields: DurationRow) -> Any:
-    return row.system.model_copy(update={"accelerator": fields.accelerator})
-
-
 def _fastest(
     row: Row, fields: DurationRow, choice: MachineChoice, devices: int
 ) -> tuple[Trained, str]:
@@ -137,8 +134,7 @@ def _fastest(
     per_node = cluster.node.devices
     nodes, more = divmod(devices, per_node)
     if more or not nodes:
-        why = f"devices that fill no nodes of {per_node}"
-        raise Ungradable.because(why)
+        raise Ungradable.because(f"devices that fill no nodes of {per_node}")
     named = row.id in entry_names("model")
     model: str | Mapping[str, Any] = row.id if named else _model(fields.model)
     steps = []
@@ -150,7 +146,10 @@ def _fastest(
             framework=framework,
             precision="bf16",
             batch_tokens=fields.model.batch_tokens or BATCH_TOKENS,
-            settings=(*_recomputation(row), *map("=".join, _texts(choice))),
+            settings=(
+                *_recomputation(row),
+                *(f"{key}={value}" for key, value in choice.settings.items()),
+            ),
         )
         try:
             step = fastest_layout(model, machine)
@@ -172,12 +171,6 @@ def _frameworks(row: Row) -> tuple[str, ...]:
 def _recomputation(row: Row) -> tuple[str, ...]:
     """Return the change of a run whose source states that it recomputed activations."""
     return ("recompute=full",) if "recompute" in (row.source.note or "") else ()
-
-
-def _texts(choice: MachineChoice) -> Iterator[tuple[str, str]]:
-    """Yield the facts of a machine that differ from its file, as texts."""
-    for key, value in choice.settings.items():
-        yield key, str(value)
 
 
 def _model(model: RunModel) -> Mapping[str, Any]:

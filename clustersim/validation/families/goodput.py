@@ -21,6 +21,7 @@ from clustersim.catalog.reliability import ReliabilityRecord
 from clustersim.failures.causes import first_order_goodput, interval_goodput, spares_needed
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load, load_cluster
+from clustersim.scenario.schema import Scenario
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.simulation.training_run.train import train
 from clustersim.validation.cases.machines import machine_of
@@ -115,20 +116,14 @@ def _at_least(metric: str, bound: float, predicted: float) -> Grade:
 
 
 def _formula(_: Row, fields: GoodputRow) -> Graded:
-    rate, interval, restart = (
-        fields.failures_per_node_day,
-        fields.interval_s,
-        fields.restart_s,
-    )
+    interval, restart = fields.interval_s, fields.restart_s
+    rate = fields.failures_per_node_day
     if fields.nodes is None or rate is None or interval is None or restart is None:
         raise Ungradable(not_stated("nodes, rate, interval or restart"))
     mean = DAY / (fields.nodes * rate)
     predicted = first_order_goodput(interval, fields.block_s or 0.0, mean, restart)
-    numbers = {
-        "ettr_formula": fields.ettr_formula,
-        "ettr_published": fields.ettr_published,
-    }
-    grades = [graded(name, value, predicted) for name, value in numbers.items() if value]
+    names = ("ettr_formula", "ettr_published")
+    grades = [graded(name, v, predicted) for name in names if (v := getattr(fields, name))]
     if not grades:
         raise Ungradable(not_stated("effective training time"))
     return grades, {}
@@ -205,26 +200,19 @@ def _answer(name: str) -> TrainAnswer:
 
 
 @lru_cache
-def _jobs() -> dict[str, tuple[str, int, float]]:
-    """Return accelerator, devices and parameters [10^9] of the shipped whole runs."""
+def _whole_runs() -> dict[str, Scenario]:
+    """Return the shipped whole runs by name."""
     names = [name for name in entry_names("scenario") if "training" in find("scenario", name).data]
-    scenarios = {name: load(name).scenario for name in names}
-    return {
-        name: (
-            scenario.cluster.node.accelerator.name,
-            scenario.devices,
-            scenario.model.parameters / 1e9,
-        )
-        for name, scenario in scenarios.items()
-    }
+    return {name: load(name).scenario for name in names}
 
 
 def _shipped_run(row: Row, fields: GoodputRow) -> str | None:
     """Return the shipped run of the same job: accelerator, devices and parameters."""
     size = fields.parameters_b
-    for name, (accelerator, devices, parameters) in _jobs().items():
-        if devices == fields.devices and size and abs(parameters / size - 1) < SAME_SIZE:
-            choice = machine_of(row)
-            if load_cluster(choice.cluster, None).node.accelerator.name == accelerator:
+    for name, run in _whole_runs().items():
+        alike = size and abs(run.model.parameters / 1e9 / size - 1) < SAME_SIZE
+        if alike and run.devices == fields.devices:
+            node = load_cluster(machine_of(row).cluster, None).node
+            if node.accelerator.name == run.cluster.node.accelerator.name:
                 return name
     return None

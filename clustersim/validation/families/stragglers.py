@@ -83,12 +83,9 @@ def grade_straggler_case(row: Row) -> Graded:
     """
     fields = family_row(row, StragglerRow)
     effect = fields.measured
-    if effect.expected_max_sigma is not None:
-        predicted = expected_maximum("normal", _ranks(fields))
-        return [graded("expected_max_sigma", effect.expected_max_sigma, predicted)], {}
-    if effect.expected_max_over_mean is not None:
-        predicted = expected_maximum("exponential", _ranks(fields))
-        return [graded("expected_max_over_mean", effect.expected_max_over_mean, predicted)], {}
+    for name, distribution in MAXIMA.items():
+        if (measured := getattr(effect, name)) is not None:
+            return [graded(name, measured, expected_maximum(distribution, _ranks(fields)))], {}
     if effect.throughput_gain is not None:
         gain, assumed = _gain(row, fields)
         throughput = graded("throughput_ratio", 1 + effect.throughput_gain, 1 + gain)
@@ -103,6 +100,13 @@ _REASONS: Final[Mapping[str, str]] = {
     "law": "a correlation over many jobs, of which none is stated",
 }
 """Why rows of a kind cannot be expressed."""
+
+
+MAXIMA: Final[Mapping[str, Distribution]] = {
+    "expected_max_sigma": "normal",
+    "expected_max_over_mean": "exponential",
+}
+"""Delays whose expected maximum over ranks is measured."""
 
 
 def _ranks(fields: StragglerRow) -> int:

@@ -19,7 +19,6 @@ from clustersim.errors import CatalogError, ScenarioError
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import WEIGHTS
 from clustersim.inference.step_costs import StaticTimes, StepCosts, prompt_seconds, static_times
-from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.service.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row
@@ -183,7 +182,8 @@ def _replayed(case: InferenceCase, load: Mapping[str, Any]) -> Predicted:
         "ttft_ms": 1e3 * answer.ttft_s.mean,
         "output_tok_s": answer.output_tokens_per_s,
     }
-    return Predicted(metrics, replayed_token(case.costs, answer))
+    token = _of(case.costs, answer.attribution, answer.counts.mean_batch)
+    return Predicted(metrics, token)
 
 
 def _varied(tokens: int) -> dict[str, list[int]]:
@@ -241,11 +241,6 @@ MODES: Final[Mapping[str, Callable[[InferenceCase], Predicted]]] = {
 
 
 # --- where the time of a token goes, by cause ----------------------------------------------------
-
-
-def replayed_token(costs: StepCosts, answer: ServeAnswer) -> TokenTime:
-    """Return the mean time of a token of a replay."""
-    return _of(costs, answer.attribution, answer.counts.mean_batch)
 
 
 def step_time(costs: StepCosts, batch: Batch) -> TokenTime:

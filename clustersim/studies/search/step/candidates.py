@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from math import inf, isfinite
 from typing import Any, Final, NamedTuple
 
@@ -128,7 +129,7 @@ def candidates_of(
     """
     parts = [(base, layouts) for base in bases for layouts in base.space.layouts]
     heaviest = sorted(range(len(parts)), key=lambda at: -len(parts[at][1].columns))
-    futures = {at: executor.submit(_bounds, *_task(*parts[at])) for at in heaviest}
+    futures = {at: executor.submit(_task(parts[at][0]), parts[at][1]) for at in heaviest}
     sizes = {future: int(parts[at][1].allowed.sum()) for at, future in futures.items()}
     bounded = 0
     try:
@@ -178,29 +179,16 @@ class PartBounds(NamedTuple):
     limited: int
 
 
-class ScenarioOfBounds(NamedTuple):
-    """A scenario as it travels to the process that computes its bounds."""
-
-    scenario: str
-    changes: tuple[Change, ...]
-    key: str
-
-
-def _task(
-    base: Base, layouts: StageLayouts
-) -> tuple[ScenarioOfBounds, StageLayouts, float, bool, StepLimits]:
-    given = ScenarioOfBounds(base.scenario, base.changes, base.key)
-    return given, layouts, base.capacity, base.energy, base.most
+def _task(base: Base) -> partial[PartBounds]:
+    """Return what bounds layouts of a base in another process, which reads the scenario again."""
+    scenario = base.scenario, base.changes, base.key
+    return partial(_bounds, scenario, capacity=base.capacity, energy=base.energy, most=base.most)
 
 
 def _bounds(
-    given: ScenarioOfBounds,
-    layouts: StageLayouts,
-    capacity: float,
-    energy: bool,
-    most: StepLimits,
+    scenario: tuple[str, tuple[Change, ...], str], layouts: StageLayouts, **limits: Any
 ) -> PartBounds:
-    return part_bounds(_bounds_of(given), layouts, capacity, energy=energy, most=most)
+    return part_bounds(_bounds_of(*scenario), layouts, **limits)
 
 
 def part_bounds(
@@ -254,12 +242,12 @@ _NONE = np.zeros(0, dtype=np.int64)
 _KNOWN: dict[str, StepBounds] = {}
 
 
-def _bounds_of(given: ScenarioOfBounds) -> StepBounds:
+def _bounds_of(scenario: str, changes: tuple[Change, ...], key: str) -> StepBounds:
     """Return the bounds of a scenario; each process keeps those of the latest one."""
-    if given.key not in _KNOWN:
+    if key not in _KNOWN:
         _KNOWN.clear()
-        _KNOWN[given.key] = StepBounds(load(given.scenario, given.changes))
-    return _KNOWN[given.key]
+        _KNOWN[key] = StepBounds(load(scenario, changes))
+    return _KNOWN[key]
 
 
 class FastestLayout(NamedTuple):
