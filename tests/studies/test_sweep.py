@@ -463,7 +463,7 @@ FEW_REQUESTS = {"load.requests": 16}
 def test_a_sweep_over_intervals_ranks_runs_by_their_days():
     """The interval near the optimum is the best; its row has days, goodput, energy and price."""
     over = {"training.checkpoint.every": ["5 min", "31 min", "4 h"]}
-    fast = {"training.replications": 100}
+    fast = {"training.replications": 20}
     result = sweep(SCENARIOS["training run"], over=over, by="days", settings=fast, jobs=1)
     days = [row["days"] for row in result.fitting]
 

@@ -114,6 +114,7 @@ def search(
 
     >>> import clustersim
     >>> fixed = {"batch.global": 16, "batch.micro": 1, "plan.tensor": 8, "recompute": "none"}
+    >>> fixed |= {"plan.schedule": "1f1b"}
     >>> answer = clustersim.search("frontier-22b", settings=fixed, jobs=1)
     >>> answer.gap, answer.best.set_["plan.pipeline"]
     (0.0, 1)
