@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.answers import to_json
 from clustersim.render import folder
-from clustersim.render.charts import Picture
+from clustersim.render.charts.picture import Picture
 from clustersim.render.frames import write_lines
 from clustersim.render.matplotlib import write_figure
 from clustersim.render.page.page import Page, write_page

@@ -265,11 +265,8 @@ def power_series(
     """
     factor, unit = (1e6, "MW") if peak >= 1e6 else (1e3, "kW")
     levels = [level / factor for level in watts]
-    return (
-        factor,
-        unit,
-        Series("power", tuple(time), (*levels, levels[-1]), marker="", stroke="steps"),
-    )
+    series = Series("power", tuple(time), (*levels, levels[-1]), marker="", stroke="steps")
+    return factor, unit, series
 
 
 def _fit_next_to_bars(names: Sequence[str]) -> bool:

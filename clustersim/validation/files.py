@@ -9,8 +9,16 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from clustersim.answers import to_json
 from clustersim.render import folder
-from clustersim.render.charts import Axis, Band, Lines, Series
-from clustersim.render.charts.lines import MARKERS, colour_at, marker_at, reference
+from clustersim.render.charts.lines import (
+    MARKERS,
+    Band,
+    Lines,
+    Series,
+    colour_at,
+    marker_at,
+    reference,
+)
+from clustersim.render.charts.picture import Axis
 from clustersim.render.matplotlib import write_figure
 from clustersim.render.tables import percent
 from clustersim.units import counted

@@ -9,7 +9,7 @@ from clustersim.catalog.finding import shipped
 from clustersim.catalog.reading import Place
 from clustersim.cli.options import print_rows, print_table
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.render.charts import Bars
+from clustersim.render.charts.bars import Bars
 from clustersim.render.charts.picture import printable
 from clustersim.render.page.page import Page, Section, render
 from clustersim.render.tables import Row, aligned

@@ -14,31 +14,21 @@ from matplotlib.image import imread
 from clustersim.render import matplotlib as figures
 from clustersim.render import palette
 from clustersim.render import plotly as charts
-from clustersim.render.charts import (
-    Axis,
-    Band,
+from clustersim.render.charts.bars import (
     Bar,
     Bars,
-    BlockKind,
-    Combination,
-    Field,
-    HeatMap,
     Layer,
     Level,
-    Lines,
-    ParallelCoordinates,
-    Picture,
-    Point,
-    ScatterWithFront,
-    Series,
+    Stack,
     StackedAreas,
     StackedBars,
     Step,
-    Timeline,
     Waterfall,
-    named_places,
 )
-from clustersim.render.charts.bars import Stack
+from clustersim.render.charts.grids import Combination, Field, HeatMap, ParallelCoordinates
+from clustersim.render.charts.lines import Band, Lines, Point, ScatterWithFront, Series
+from clustersim.render.charts.picture import Axis, Picture, named_places
+from clustersim.render.charts.timeline import BlockKind, Timeline
 from clustersim.render.palette import DARK, LIGHT, parse_colour
 
 HEAD = {

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from matplotlib.image import imread
 
 from answers import answer, attributions, compared
-from clustersim.render.charts import Axis, Step, Waterfall
+from clustersim.render.charts.bars import Step, Waterfall
+from clustersim.render.charts.picture import Axis
 from clustersim.render.matplotlib import write_figure
 from clustersim.reports.measures import changes_of, largest_changes, steps_of
 from clustersim.simulation.measures import Account

@@ -13,7 +13,8 @@ import pytest
 from matplotlib.image import imread
 
 from answers import compare_page, whatif_page
-from clustersim.render.charts import Axis, Lines, Series
+from clustersim.render.charts.lines import Lines, Series
+from clustersim.render.charts.picture import Axis
 from clustersim.render.page.page import Page, Section, render, write_page
 from clustersim.render.plotly import page_chart
 from clustersim.studies.scale import ScalingAnswer

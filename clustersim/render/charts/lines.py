@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from clustersim.answers import built_from
 from clustersim.render.charts.picture import Axis, Cell, Picture
 
 Stroke = Literal["solid", "dashed", "dotted", "steps", "none"]
@@ -118,20 +119,12 @@ class ScatterWithFront(Picture):
         """Return the same as lines, which is how it is drawn."""
         front, best = [self.points[i] for i in self.front], [self.points[self.best]]
         every, on_front, marked = self.names
-        return Lines(
-            title=self.title,
-            caption=self.caption,
-            description=self.description,
-            note=self.note,
-            contents=self.contents,
-            x=self.x,
-            y=self.y,
-            series=(
-                _series(every, self.points, "idle", "circle", "none"),
-                _series(on_front, front, "compute", "circle", "steps"),
-                _series(marked, best, "warning", "star", "none"),
-            ),
+        series = (
+            _series(every, self.points, "idle", "circle", "none"),
+            _series(on_front, front, "compute", "circle", "steps"),
+            _series(marked, best, "warning", "star", "none"),
         )
+        return built_from(Lines, self, series=series)
 
     def rows(self) -> Iterator[Sequence[Cell]]:
         """Yield each point of the front, the only ones that are of interest one by one."""

@@ -98,15 +98,8 @@ class Timeline(Picture):
 
     def take(self, rows: NDArray[np.int64]) -> Self:
         """Return the same with some of the blocks."""
-        return replace(
-            self,
-            lane=self.lane[rows],
-            kind=self.kind[rows],
-            number=self.number[rows],
-            shade=self.shade[rows],
-            start=self.start[rows],
-            end=self.end[rows],
-        )
+        columns = ("lane", "kind", "number", "shade", "start", "end")
+        return replace(self, **{name: getattr(self, name)[rows] for name in columns})
 
     def legend(self) -> list[Entry]:
         """Return names and colours: kinds of one colour together, then the ground."""

@@ -4,7 +4,7 @@ A layout takes a checked record and its measures, and returns a `Diagram`.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitch, Torus
 from clustersim.catalog.machines import ClusterRecord
@@ -15,7 +15,7 @@ from clustersim.render.layouts.trees import explicit, fat_tree, star
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.measures import Measures
 
-Layout = Callable[[ClusterRecord, Cluster, Measures], Diagram]
+Layout = Callable[[Any, ClusterRecord, Cluster, Measures], Diagram]
 
 FABRICS: Final[dict[type, Layout]] = {
     SingleSwitch: star,
@@ -29,7 +29,7 @@ FABRICS: Final[dict[type, Layout]] = {
 
 def fabric(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
     """Return the picture of the network between the nodes of a cluster."""
-    return FABRICS[type(record.fabric)](record, cluster, measures)
+    return FABRICS[type(record.fabric)](record.fabric, record, cluster, measures)
 
 
 __all__ = ["FABRICS", "fabric", "node"]

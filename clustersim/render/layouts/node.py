@@ -35,13 +35,13 @@ def node(record: NodeRecord, nic: NicFacts | None = None) -> Diagram:
         title=f"{record.name}: {_finding(record, nic)}",
         caption="raw rates in GB/s, each way; lines grow with the root of their bandwidth"
         + _host(record),
-        kinds=legend(record),
+        kinds=dict(legend(record)),
     )
 
 
 def _sketched(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     if isinstance(record.interconnect, DeviceSwitch):
-        return crossbar(record, nic)
+        return crossbar(record, record.interconnect, nic)
     if record.devices > 2 and not named_ends(record):
         return mesh(record, nic)
     return device_row(record, nic)
@@ -104,10 +104,9 @@ class Column(NamedTuple):
         return self.pitch >= 0.75 * ROOM
 
 
-def crossbar(record: NodeRecord, nic: NicFacts | None) -> Sketch:
+def crossbar(record: NodeRecord, inside: DeviceSwitch, nic: NicFacts | None) -> Sketch:
     """Return the node with its crossbar across the middle."""
-    assert isinstance(record.interconnect, DeviceSwitch)
-    count, rate = record.devices, gigabytes(record.interconnect.bandwidth)
+    count, rate = record.devices, gigabytes(inside.bandwidth)
     sides = 1 if count <= 8 else 2
     columns = -(-count // sides)
     pitch = min(ROOM, WIDEST / columns)
@@ -115,7 +114,8 @@ def crossbar(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     sketch = Sketch()
     for device in range(count):
         side, number = divmod(device, columns)
-        _place_device(record, device, Column((number + 0.5) * pitch, (-1, 1)[side], pitch), sketch)
+        column = Column((number + 0.5) * pitch, (-1, 1)[side], pitch)
+        _place_device(record, device, inside.bandwidth, column, sketch)
     sketch.boxes.append(Box(columns * pitch / 2, 0, columns * pitch, 0.34, text, SWITCH, 9))
     nics = "NICs" if nic is None else f"NICs of\n{gigabytes(nic.bandwidth)} GB/s"
     for way in (-1, 1)[:sides]:
@@ -126,12 +126,13 @@ def crossbar(record: NodeRecord, nic: NicFacts | None) -> Sketch:
     return sketch
 
 
-def _place_device(record: NodeRecord, device: int, column: Column, sketch: Sketch) -> None:
+def _place_device(
+    record: NodeRecord, device: int, rate: float, column: Column, sketch: Sketch
+) -> None:
     """Place a device at the bar, and its NICs at the device."""
-    assert isinstance(record.interconnect, DeviceSwitch)
     x, way, pitch = column
     size = 8.0 if pitch > 0.4 else 6.5
-    rate, y = record.interconnect.bandwidth, way * DEVICES
+    y = way * DEVICES
     name = f"device {device}" if column.roomy else f"{device}"
     sketch.wires.append(Wire(((x, 0), (x, y)), "crossbar", rate, ends=(f"dev{device}", "switch")))
     sketch.boxes.append(Box(x, y, 0.86 * pitch, 0.34, name, DEVICE, size))

@@ -75,12 +75,8 @@ def named_ends(record: NodeRecord) -> list[str]:
     return list(dict.fromkeys(end for end in ends if isinstance(end, str)))
 
 
-def legend(record: NodeRecord) -> dict[str, str]:
-    """Return the text of the legend for each kind of link."""
-    return dict(_legend(record))
-
-
-def _legend(record: NodeRecord) -> Iterator[tuple[str, str]]:
+def legend(record: NodeRecord) -> Iterator[tuple[str, str]]:
+    """Yield each kind of link with its text in the legend."""
     inside = record.interconnect
     if isinstance(inside, DeviceLinks):
         for kind, facts in inside.kinds.items():

@@ -51,10 +51,8 @@ def axes(fabric: TorusFabric) -> list[Axis]:
     ]
 
 
-def torus(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
+def torus(shape: Torus, record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
     """Return the picture of a torus."""
-    shape = record.fabric
-    assert isinstance(shape, Torus)
     assert isinstance(cluster.fabric, TorusFabric)
     every = axes(cluster.fabric)
     across, up = _drawn(every)
@@ -181,10 +179,10 @@ GROUPS_AT, SWITCHES_AT = 0.0, 6.4
 """Middles of the circle of groups and of the circle of switches [in]."""
 
 
-def dragonfly(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
+def dragonfly(
+    shape: Dragonfly, record: ClusterRecord, cluster: Cluster, measures: Measures
+) -> Diagram:
     """Return the picture of a dragonfly."""
-    shape = record.fabric
-    assert isinstance(shape, Dragonfly)
     cable, pair = shape.link.bandwidth, shape.links_per_group_pair
     switches, groups = shape.switches_per_group, shape.groups
     inside = switches // len(record.node.nics.devices) * shape.nodes_per_switch

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from clustersim.catalog.fabrics import FatTree, LinkList
+from clustersim.catalog.fabrics import FatTree, LinkList, SingleSwitch
 from clustersim.catalog.machines import ClusterRecord
 from clustersim.render.diagram import (
     DEVICE,
@@ -62,10 +62,10 @@ def counts(shape: FatTree, nodes: int, nics: int) -> Counts:
     )
 
 
-def fat_tree(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
+def fat_tree(
+    shape: FatTree, record: ClusterRecord, cluster: Cluster, measures: Measures
+) -> Diagram:
     """Return the picture of a tree."""
-    shape = record.fabric
-    assert isinstance(shape, FatTree)
     nics = len(record.node.nics.devices)
     size, cable = counts(shape, measures.nodes, nics), shape.link.bandwidth
     sketch = Sketch()
@@ -235,7 +235,7 @@ RAYS: Final = 10
 WIDE, HIGH = 3.4, 1.7
 
 
-def star(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
+def star(_: SingleSwitch, record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
     """Return the picture of a single switch."""
     slots = picked(measures.nodes, RAYS)
     nics, rate = len(record.node.nics.devices), record.nic.bandwidth
@@ -271,10 +271,10 @@ MOST_LABELS: Final = 24
 """Cables up to which each has a label; of more, only those of a less common rate."""
 
 
-def explicit(record: ClusterRecord, cluster: Cluster, measures: Measures) -> Diagram:
+def explicit(
+    shape: LinkList, record: ClusterRecord, cluster: Cluster, measures: Measures
+) -> Diagram:
     """Return the picture of listed cables."""
-    shape = record.fabric
-    assert isinstance(shape, LinkList)
     cables = _bundles(shape)
     ends = dict.fromkeys(end for pair in cables for end in pair)
     level = levels(cables, filter(_is_node, ends))

@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from clustersim.render.charts import (
-    Axis,
-    BlockKind,
-    Lines,
-    Picture,
-    Series,
-    Step,
-    Timeline,
-    Waterfall,
-)
-from clustersim.render.charts.lines import Band, Stroke, reference
-from clustersim.render.charts.picture import text_table
+from clustersim.render.charts.bars import Step, Waterfall
+from clustersim.render.charts.lines import Band, Lines, Series, Stroke, reference
+from clustersim.render.charts.picture import Axis, Picture, text_table
+from clustersim.render.charts.timeline import BlockKind, Timeline
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles

@@ -18,9 +18,9 @@ from clustersim.program.schedules import Schedule, schedule_text
 from clustersim.program.schedules.batch_order import batch_order
 from clustersim.program.schedules.steps import Row
 from clustersim.program.uniform import uniform_program
-from clustersim.render.charts import Axis
-from clustersim.render.charts import Timeline as TimelineChart
+from clustersim.render.charts.picture import Axis
 from clustersim.render.charts.timeline import STEP_KINDS
+from clustersim.render.charts.timeline import Timeline as TimelineChart
 from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
 from clustersim.render.matplotlib import write_figure
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT, Timeline, Track

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from clustersim.memory.levels import MemoryCurve
 from clustersim.memory.verdict import PARTS
-from clustersim.render.charts import Axis, Layer, Level, StackedAreas, StackedBars, Waterfall
+from clustersim.render.charts.bars import Layer, Level, StackedAreas, StackedBars, Waterfall
+from clustersim.render.charts.picture import Axis
 from clustersim.render.tables import kind_of, percent, words
 from clustersim.reports.measures import steps_of
 from clustersim.units import GIB, counted, format_seconds

@@ -15,7 +15,7 @@ from clustersim.reports.step.text import differs, remedies, rows
 from clustersim.units import format_bandwidth, format_number, format_seconds
 
 if TYPE_CHECKING:
-    from clustersim.render.charts import Timeline
+    from clustersim.render.charts.timeline import Timeline
     from clustersim.scenario.load import Loaded
     from clustersim.simulation.step.answer import PublishedCheck
     from clustersim.simulation.step.result import Result

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.metrics.attribution import BUBBLES
-from clustersim.render.charts import Axis, Timeline
-from clustersim.render.charts.timeline import COMPUTE_KINDS, STEP_KINDS
+from clustersim.render.charts.picture import Axis
+from clustersim.render.charts.timeline import COMPUTE_KINDS, STEP_KINDS, Timeline
 from clustersim.render.plotly.timeline import INTERVALS, MOST_BARS, MOST_LANES, lanes_shown
 from clustersim.render.tables import percent
 from clustersim.units import counted, format_seconds

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
 from clustersim.cost.power import STATE_OF, missing_power
-from clustersim.render.charts import Axis, Lines, Step, Waterfall
-from clustersim.render.charts.lines import reference
-from clustersim.render.charts.picture import Table, text_table
+from clustersim.render.charts.bars import Step, Waterfall
+from clustersim.render.charts.lines import Lines, reference
+from clustersim.render.charts.picture import Axis, Table, text_table
 from clustersim.render.page.page import Block, Listing, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import format_value, percent, words

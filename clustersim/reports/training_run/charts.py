@@ -6,9 +6,9 @@ from typing import Final
 import numpy as np
 
 from clustersim.metrics.bill import Bill
-from clustersim.render.charts import Axis, Bar, Bars, Layer, Lines, Series, StackedBars
-from clustersim.render.charts.lines import reference
-from clustersim.render.charts.picture import Picture
+from clustersim.render.charts.bars import Bar, Bars, Layer, StackedBars
+from clustersim.render.charts.lines import Lines, Series, reference
+from clustersim.render.charts.picture import Axis, Picture
 from clustersim.render.tables import percent
 from clustersim.reports.measures import part_kind, power_series
 from clustersim.reports.training_run.text import account_shares

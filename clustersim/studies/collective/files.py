@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
-from clustersim.render.charts import Axis, Lines, Series
-from clustersim.render.charts.lines import colour_at, marker_at
+from clustersim.render.charts.lines import Lines, Series, colour_at, marker_at
+from clustersim.render.charts.picture import Axis
 from clustersim.render.study_folder import StudyFiles
 from clustersim.studies.collective.answer import CollectiveAnswer, Timing
 from clustersim.units import format_bandwidth, format_binary, format_seconds

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from clustersim.render.charts import Waterfall
+from clustersim.render.charts.bars import Waterfall
 from clustersim.render.charts.picture import Table, text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart

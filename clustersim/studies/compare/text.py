@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from clustersim.render.charts import Waterfall
+from clustersim.render.charts.bars import Waterfall
 from clustersim.render.tables import UNMASKED, Row
 from clustersim.reports.measures import cause_lines, format_pair, headlines, waterfall
 from clustersim.simulation.measures import Account, Measure

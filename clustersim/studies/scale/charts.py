@@ -6,8 +6,9 @@ Curves differ by marker as well as by colour; published points are hollow, ideal
 from collections.abc import Sequence
 from typing import Final
 
-from clustersim.render.charts import Axis, Lines, Series, Step, Waterfall
-from clustersim.render.charts.lines import Stroke, colour_at, marker_at, reference
+from clustersim.render.charts.bars import Step, Waterfall
+from clustersim.render.charts.lines import Lines, Series, Stroke, colour_at, marker_at, reference
+from clustersim.render.charts.picture import Axis
 from clustersim.render.tables import percent
 from clustersim.reports.measures import part_kind, part_name
 from clustersim.studies.scale.answer import (

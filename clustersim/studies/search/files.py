@@ -4,18 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.catalog.writing import to_yaml
-from clustersim.render.charts import (
-    Axis,
-    Lines,
-    Picture,
-    Point,
-    ScatterWithFront,
-    Series,
-    Waterfall,
-)
-from clustersim.render.charts.bars import time_unit
-from clustersim.render.charts.lines import reference
-from clustersim.render.charts.picture import Table, text_table
+from clustersim.render.charts.bars import Waterfall, time_unit
+from clustersim.render.charts.lines import Lines, Point, ScatterWithFront, Series, reference
+from clustersim.render.charts.picture import Axis, Picture, Table, text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles

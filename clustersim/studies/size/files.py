@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from clustersim.render.charts import Axis, Lines, Series
-from clustersim.render.charts.picture import Table, text_table
+from clustersim.render.charts.lines import Lines, Series
+from clustersim.render.charts.picture import Axis, Table, text_table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles

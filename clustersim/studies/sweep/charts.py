@@ -6,19 +6,10 @@ One axis gives bars, two give a heat map, more give parallel coordinates.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from clustersim.render.charts import (
-    Axis,
-    Bar,
-    Bars,
-    Combination,
-    Field,
-    HeatMap,
-    ParallelCoordinates,
-    Picture,
-    Point,
-    ScatterWithFront,
-    named_places,
-)
+from clustersim.render.charts.bars import Bar, Bars
+from clustersim.render.charts.grids import Combination, Field, HeatMap, ParallelCoordinates
+from clustersim.render.charts.lines import Point, ScatterWithFront
+from clustersim.render.charts.picture import Axis, Picture, named_places
 from clustersim.render.tables import format_setting, percent, short_keys
 from clustersim.reports.measures import amount
 from clustersim.runs.table import DOES_NOT_FIT, FITS, Row

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from clustersim.render.charts import Picture
-from clustersim.render.charts.picture import Table, text_table
+from clustersim.render.charts.picture import Picture, Table, text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
