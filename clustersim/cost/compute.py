@@ -10,6 +10,9 @@ from dataclasses import dataclass, fields, replace
 from operator import add, attrgetter
 from typing import Final
 
+import numpy as np
+
+from clustersim.arrays import Floats
 from clustersim.cost.kernels.attention import flash_seconds
 from clustersim.cost.kernels.products import gemm_seconds
 from clustersim.topology.accelerator import Accelerator
@@ -127,22 +130,24 @@ _values: Final = attrgetter(*(field.name for field in fields(Seconds)))
 """The components of seconds in order, a third of the time of looking up each by its name."""
 
 
-def followed_seconds(chain: Iterable[tuple[float, float]]) -> float:
+def followed_seconds(chain: Iterable[tuple[float, Floats | float]]) -> Floats:
     r"""Return by how long a device with an empty queue is idle while the host issues a chain [s].
 
     .. math:: \max_i \Bigl( \sum_{j \le i} h_j - \sum_{j < i} d_j \Bigr) - d_i
 
     at least 0, with h and d the time of the host to issue an operation and that of the device to
     run it: the makespan of two machines in series, whose second one starts an operation with its
-    first kernel and ends it no earlier than the host has issued its last.
+    first kernel and ends it no earlier than the host has issued its last.  Device times may be
+    arrays, of several runs of the chain.
 
-    >>> followed_seconds([(1.0, 3.0), (1.0, 1.0)]), followed_seconds([(3.0, 1.0), (1.0, 3.0)])
+    >>> first, last = followed_seconds([(1.0, 3.0), (1.0, 1.0)]), [(3.0, 1.0), (1.0, 3.0)]
+    >>> float(first), float(followed_seconds(last))
     (0.0, 2.0)
     """
-    host = device = busy = 0.0
+    host, device, busy = 0.0, np.zeros(()), np.zeros(())
     for issued, run in chain:
         host, busy = host + issued, busy + run
-        device = max(device + run, host)
+        device = np.maximum(device + run, host)
     return device - busy
 
 

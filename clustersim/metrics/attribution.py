@@ -119,7 +119,10 @@ def _parts_of(
     drawn = 0.0 if actor.extra is None else float(actor.extra[rows].sum())
     parts["disturbance"] += drawn
     rest = taken - count * (fixed + block.late) - drawn
-    parts[_slowed_by_sharing(block)] += rest if rest > ROUNDING * taken else 0.0
+    if rest > ROUNDING * taken:
+        parts[_slowed_by_sharing(block)] += rest
+    elif block.late or drawn:  # longer kernels hide more of the moves of a block unit by unit
+        parts["disturbance"] += rest
     return parts
 
 

@@ -94,6 +94,44 @@ class Blocks:
         own = overlapped_step(own, other, self.job.cluster.occupied)
         return self.job.dispatch.of(own), recomputed
 
+    def disturbed(
+        self, stage: int, code: Code, pattern: Pattern, more: Floats | float, delay: float
+    ) -> Floats:
+        """Return the time of a step whose device or host is slower than others [s].
+
+        The step takes the longer of what its device and its host need, or both where the host
+        waits for each kernel.  While the device follows the host, it is idle as much as without
+        delays, or more where the host is late.
+
+        Parameters
+        ----------
+        more : additional time of its kernels [s]
+        delay : by which the host dispatches each kernel later [s]
+        """
+        seconds, _ = self.step(stage, code, pattern)
+        busy, issued = seconds.busy + more, self.job.dispatch.issued(seconds, delay)
+        if self.job.dispatch.launches_wait:
+            return np.asarray(busy + issued)
+        work, issuing = self.work(stage, code.chunk, code.kind), busy
+        if self.job.adapter_units and work.transfers:  # as in `_alone`
+            issuing = busy - self._exposed_moves(work, code.kind, pattern).busy
+        waits = np.maximum(0.0, issued - issuing)
+        if code.paired is None and not self.job.experts.overlapped:
+            scale = 1.0 + more / seconds.compute if seconds.compute else 1.0
+            waits = np.maximum(waits, self._followed(work, code.kind, pattern, scale, delay))
+        return np.asarray(busy + waits)
+
+    def _followed(
+        self, work: BlockWork, kind: str, pattern: Pattern, scale: Floats | float, delay: float
+    ) -> Floats:
+        """Return the idle time of a block after its host has waited for routing, by layers [s]."""
+        idle = np.zeros(())
+        if kind == FORWARD and self.job.experts.synchronised:
+            for unit, times in work.counts:
+                assert unit.layer is not None
+                idle = idle + times * self._times.followed(unit.layer, pattern, scale, delay)
+        return idle
+
     def shortest(self, stage: int) -> Floats:
         """Return for each replica the shortest time of a forward and backward of a chunk [s]."""
         key = self._key_of_stage(stage)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from clustersim.arrays import Floats
 from clustersim.cost.compute import Seconds, chain_seconds, followed_seconds
 from clustersim.program.blocks.work import backward_kernels
 from clustersim.program.collectives.axes import Pattern
@@ -51,6 +52,7 @@ class LayerTimes:
         self._job, self._communication = job, communication
         self._known: dict[object, tuple[Seconds, Seconds]] = {}
         self._late: dict[object, Late] = {}
+        self._routed: dict[object, list[Seconds]] = {}
 
     def layer(self, stacked: StackedLayer, kind: str, pattern: Pattern) -> tuple[Seconds, Seconds]:
         """Return the time of a layer, and the additional time of its recomputation."""
@@ -63,7 +65,7 @@ class LayerTimes:
             graph = Seconds(replays=float(bool(captured)))
             own = self._ops(ops, kind, pattern, captured) + graph
             if kind == FORWARD and self._job.experts.synchronised:
-                own = replace(own, dispatch=self._followed(stacked, pattern))
+                own = replace(own, dispatch=float(self.followed(stacked, pattern)))
             self._known[key] = own, self._ops(recomputed, FORWARD, pattern, captured)
         return self._known[key]
 
@@ -89,16 +91,37 @@ class LayerTimes:
         job = self._job
         return chain_seconds(kernels, job.device, seconds_of, job.cluster.occupied)
 
-    def _followed(self, stacked: StackedLayer, pattern: Pattern) -> float:
-        """Return the idle time of a layer's forward after the host has waited for its routing."""
-        layers, dispatch = self._job.layers, self._job.dispatch
+    def followed(
+        self,
+        stacked: StackedLayer,
+        pattern: Pattern,
+        scale: Floats | float = 1.0,
+        delay: float = 0.0,
+    ) -> Floats:
+        """Return the idle time of a layer's forward after the host has waited for its routing.
+
+        Parameters
+        ----------
+        scale : time of the kernels, relative to that on an undisturbed device
+        delay : by which the host dispatches each kernel later [s]
+        """
+        dispatch, key = self._job.dispatch, (stacked, pattern)
+        if key not in self._routed:
+            self._routed[key] = self._routed_chains(stacked, pattern)
+        return followed_seconds(
+            (dispatch.issued(chain, delay), chain.compute * scale + (chain.busy - chain.compute))
+            for chain in self._routed[key]
+        )
+
+    def _routed_chains(self, stacked: StackedLayer, pattern: Pattern) -> list[Seconds]:
+        """Return the time of the operations of a layer's forward that need its routing."""
+        layers = self._job.layers
         captured, followed = layers.captured(stacked.layer), layers.followed(stacked.layer)
-        chains = [
+        return [
             self._ops([op], FORWARD, pattern, captured)
             for op in layers.ops(stacked.layer)
             if op.name in followed
         ]
-        return followed_seconds((dispatch.issued(chain), chain.busy) for chain in chains)
 
     def _ops(
         self, ops: Iterable[Op], kind: str, pattern: Pattern, captured: Collection[str]

@@ -163,7 +163,8 @@ class Delays:
                     slowest = np.maximum(slowest, factor * segments.seconds)
                 met = np.maximum(met, np.add.reduceat(slowest, segments.waits))
             more = float(met.sum()) - base
-            late[code] = float(self._total(seconds, more, delay)) - seconds.total
+            whole = self._blocks.disturbed(stage, code, pattern, more, delay)
+            late[code] = float(whole) - seconds.total
         return late
 
     def _codes(self, stage: int) -> list[Code]:
@@ -174,16 +175,6 @@ class Delays:
         own = self._segments.of(stage, code.chunk, code.kind)
         seconds, _ = self._blocks.step(stage, code, pattern)
         return float(own.seconds.sum()), seconds
-
-    def _total(self, seconds: Seconds, more: Floats | float, delay: float) -> Floats:
-        """Return the time of a block whose kernels take longer, with a host that is late [s].
-
-        The block takes the longer of what its device and its host need, or both where the host
-        waits for each kernel.
-        """
-        dispatch = self._job.dispatch
-        busy, issued = seconds.busy + more, dispatch.issued(seconds, delay)
-        return np.asarray(busy + issued if dispatch.launches_wait else np.maximum(busy, issued))
 
     # --- at random -------------------------------------------------------------------------------
 
@@ -213,7 +204,8 @@ class Delays:
                     (stage, code), of_cell, len(rows), None if load is None else load[rows]
                 )
                 met = np.maximum(met, own)
-            whole = self._total(seconds, met.sum(axis=1) - base, delay)
+            more = met.sum(axis=1) - base
+            whole = self._blocks.disturbed(stage, code, pattern, more, delay)
             extra[rows] = whole - seconds.total - late.get(code, 0.0)
         return extra
 
