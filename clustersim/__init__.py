@@ -81,6 +81,11 @@ _MODULES = {
 """Modules that are slow to import, by the public name that they define."""
 
 
+def __dir__() -> list[str]:
+    """Return the public names, also of functions that are imported when they are used."""
+    return [*__all__]
+
+
 def __getattr__(name: str) -> Any:
     """Import a slow module when its name is first used, so that ``--help`` need not wait."""
     if name == "__version__":

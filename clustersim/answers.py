@@ -8,23 +8,79 @@ descriptions from there.  A key that is a keyword of Python is an alias of its f
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from inspect import cleandoc
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Answer = TypeVar("Answer")
 
+MOST_LETTERS: Final = 260
+"""Letters of the representation of a record, before it is cut."""
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def record(kind: type[Answer]) -> type[Answer]:
+    """Make a class a frozen dataclass whose representation is one short line."""
+    made: Any = dataclass(frozen=True, repr=False)(kind)
+    made.__repr__ = in_brief
+    return made  # type: ignore[no-any-return]
+
+
+def in_brief(values: Any) -> str:
+    """Return the values of a record or a named tuple; tables and records inside by their type.
+
+    >>> @record
+    ... class Pair:
+    ...     name: str
+    ...     both: tuple[float, ...]
+    >>> Pair("a", (1 / 3, 2.0)), Pair("b", (1.0,) * 100)
+    (Pair(name='a', both=(0.333333, 2)), Pair(name='b', both=<100 float>))
+    """
+    named = [key.name for key in fields(values)] if is_dataclass(values) else values._fields
+    return brief_text(type(values).__name__, [(name, getattr(values, name)) for name in named])
+
+
+def brief_text(name: str, values: Iterable[tuple[str, Any]]) -> str:
+    """Return the values of a record of some name as one short line."""
+    text = ", ".join(f"{key}={_value_in_brief(value)}" for key, value in values)
+    text = text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS].rpartition(', ')[0]}, ..."
+    return f"{name}({text})"
+
+
+def _value_in_brief(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        text = f"({', '.join(map(_value_in_brief, value[:8]))})"
+        short = len(value) <= 8 and len(text) <= 40
+        return text if short else f"<{len(value)} {type(value[0]).__name__}>"
+    if isinstance(value, dict):
+        return f"<{len(value)} keys>" if value else "{}"
+    if isinstance(value, str | int | None):
+        text = repr(value)
+        return text if len(text) <= 60 else f"{text[:57]}...'"
+    return f"<{type(value).__name__}>"
+
 
 def answer_from(kind: type[Answer], *sources: object, **values: Any) -> Answer:
     """Return an answer: `values`, and for other keys the attribute of the first object with it."""
     table: Any = kind
-    for name in (field.name for field in fields(table) if field.name not in values):
+    for name in (key.name for key in fields(table) if key.name not in values):
         values[name] = getattr(next((s for s in sources if hasattr(s, name)), sources[-1]), name)
     return kind(**values)
 
@@ -35,10 +91,10 @@ def built_from(kind: type[Answer], source: object, **values: Any) -> Answer:
     The default of a field applies where the object has no attribute of its name, or None.
     """
     table: Any = kind
-    for field in fields(table):
-        value = getattr(source, field.name, None)
+    for key in fields(table):
+        value = getattr(source, key.name, None)
         if value is not None:
-            values.setdefault(field.name, value)
+            values.setdefault(key.name, value)
     return kind(**values)
 
 

@@ -50,7 +50,7 @@ class Span:
     end: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Track:
     """The record of one rank class.
 
@@ -79,6 +79,11 @@ class Track:
     end: Floats
     tail: tuple[Span, ...]
 
+    def __repr__(self) -> str:
+        """Return the track in one line."""
+        position = f"replica {self.replica}, stage {self.stage}, tensor rank {self.tensor_rank}"
+        return f"<Track: {position}, {len(self.start):,} blocks>"
+
     @property
     def backward(self) -> NDArray[np.bool_]:
         """Which rows are backward steps, whole or split."""
@@ -102,7 +107,7 @@ class CollectiveSpan(NamedTuple):
     end: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Timeline:
     """All rank classes of a step, in the order of the program's actors.
 
@@ -113,6 +118,10 @@ class Timeline:
 
     tracks: tuple[Track, ...]
     collectives: tuple[CollectiveSpan, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the timeline in one line."""
+        return f"<Timeline: {len(self.tracks)} tracks, {self.blocks:,} blocks, {self.duration:g} s>"
 
     @cached_property
     def duration(self) -> float:

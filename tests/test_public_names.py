@@ -49,6 +49,83 @@ def test_a_star_import_brings_exactly_the_public_names():
     assert sorted(name for name in names if name != "__builtins__") == clustersim.__all__
 
 
+def test_dir_offers_the_public_names_only():
+    """Completion shows functions before they are imported, and no name of another module."""
+    code = "import clustersim; print(*dir(clustersim))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert shown.stdout.split() == clustersim.__all__
+
+
+def records_in(value, seen):
+    """Yield a record, and all records below it, each type once."""
+    if type(value) in seen or not type(value).__module__.startswith("clustersim"):
+        if isinstance(value, dict | list | tuple) and not hasattr(value, "_fields"):
+            inner = value.values() if isinstance(value, dict) else value
+            for item in [*inner][:3]:
+                yield from records_in(item, seen)
+        return
+    seen.add(type(value))
+    yield value
+    for inner in getattr(value, "__dict__", {}).values():
+        yield from records_in(inner, seen)
+
+
+def test_a_representation_is_one_short_line():
+    """Answers of 37,078 letters filled the screen: each record prints as a line of under 300."""
+    result = clustersim.simulate("frontier-22b", {"batch.global": 16})
+    axes = {"batch.micro": 1, "plan.zero": [0, 1]}
+    study = clustersim.sweep("frontier-22b", over=axes, settings={"batch.global": 16}, jobs=1)
+    served = clustersim.serve("llama3-70b-h100-serving", {"load.requests": 16})
+    whole = clustersim.train("megatron-1t-84-days")
+    records = [*records_in([result, result.answer, study, served, served.answer, whole], set())]
+
+    assert len(records) > 60
+    for record in records:
+        assert len(repr(record)) < 300, type(record)
+        assert "\n" not in repr(record)
+
+
+def test_studies_take_plain_values():
+    """A scenario is a dict, an axis a list or one value, and a size a number."""
+    scenario = {
+        "title": "plain",
+        "cluster": {"name": "frontier", "nodes": 2},
+        "model": "gpt-22b",
+        "framework": "megatron-deepspeed",
+        "precision": "fp16",
+        "recompute": "full",
+        "plan": {"tensor": 1, "pipeline": 8, "data": 2, "zero": 1},
+        "batch": {"global": 16, "micro": 1, "sequence": 2048},
+    }
+    step = clustersim.simulate(scenario).step_time
+    swept = clustersim.sweep(scenario, over={"plan.tensor": [1], "plan.data": 2}, jobs=1)
+    pair = clustersim.compare([scenario, {**scenario, "recompute": "none"}], jobs=1)
+    curve = clustersim.scale(scenario, strong=[16], jobs=1).curves[0]
+    [timing] = clustersim.collective("dgx-h100", "all-reduce", devices=8, bytes=2**20).timings
+
+    assert [row["step_time_s"] for row in swept.points] == [step]
+    assert [run.name for run in pair.runs] == ["scenario (1)", "scenario (2)"]
+    assert pair.runs[0].answer.step_time_s == step
+    assert curve.points[0].devices == 16
+    assert timing.bytes == 2**20
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"cluster": object()}, "scenario: holds a value that is no number, text, list or table"),
+        ({"plan": {"tensr": 1}}, "scenario: plan.tensr: unknown key (did you mean 'tensor'?)"),
+    ],
+)
+def test_an_invalid_dict_is_one_clear_line(values, problem):
+    """The message names the scenario, not a line of a text that the user never wrote."""
+    with pytest.raises(clustersim.ScenarioError) as error:
+        clustersim.sweep({"title": "x", **values}, over={"plan.zero": [0]})
+
+    assert str(error.value).startswith(problem)
+
+
 def test_no_module_has_the_name_of_a_public_function():
     """Importing a module sets an attribute of the package, which must not replace a function."""
     modules = {path.stem for path in Path(clustersim.__file__).parent.iterdir()}

@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticUseDefault
 
 from clustersim import units
+from clustersim.answers import brief_text
 from clustersim.escaping import one_line
 
 T = TypeVar("T")
@@ -34,6 +35,10 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     _sourced: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return the record in one short line."""
+        return brief_text(type(self).__name__, self)
 
     def model_post_init(self, context: Any, /) -> None:
         """Replace facts by their values, and keep them for `facts` and dumps."""

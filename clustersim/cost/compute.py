@@ -6,12 +6,13 @@ chain                       one after another, each with a launch overhead
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from operator import add, attrgetter
 from typing import Final
 
 import numpy as np
 
+from clustersim.answers import record
 from clustersim.arrays import Floats
 from clustersim.cost.kernels.attention import flash_seconds
 from clustersim.cost.kernels.products import gemm_seconds
@@ -31,7 +32,7 @@ def pass_seconds(nbytes: float, device: Accelerator) -> float:
     return nbytes / (device.memory_bandwidth * share)
 
 
-@dataclass(frozen=True)
+@record
 class Seconds:
     """Time of a chain of kernels, by component [s].
 

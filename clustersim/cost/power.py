@@ -6,9 +6,9 @@
 Each component of a step has one of four states of a device; its power is that of the state.
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from clustersim.answers import record
 from clustersim.catalog.machines import ClusterRecord
 from clustersim.topology.accelerator import DevicePower, device_power
 
@@ -63,7 +63,7 @@ class Draw(NamedTuple):
         return sum(self)
 
 
-@dataclass(frozen=True)
+@record
 class MachinePower:
     """Electrical power of the nodes of a job.
 

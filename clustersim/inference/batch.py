@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from clustersim.answers import in_brief
+
 
 class Prompt(NamedTuple):
     """Prompt tokens that a step processes for a request.
@@ -30,6 +32,10 @@ class Batch(NamedTuple):
     sequences: int
     context: int
     prompts: tuple[Prompt, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the values in one short line."""
+        return in_brief(self)
 
 
 class StepTime(NamedTuple):

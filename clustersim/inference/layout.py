@@ -7,18 +7,18 @@ their own.  All devices of a stage share the experts: `expert` of them hold diff
 others split each expert.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from clustersim.answers import record
 from clustersim.arrays import Integers
 from clustersim.errors import PlanError
 from clustersim.plan.parallelism import even_layers
 from clustersim.workload.model import Transformer
 
 
-@dataclass(frozen=True)
+@record
 class Layout:
     """The layout of one replica.
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from clustersim.answers import in_brief
 from clustersim.arrays import Floats
 from clustersim.catalog.engines import EngineRecord
 from clustersim.cost.kernels.price_list import KernelPrices
@@ -69,7 +70,7 @@ class ExpertLoads:
         return longest
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Replica:
     """What the stages of a replica have in common.
 
@@ -87,6 +88,8 @@ class Replica:
     kernels: KernelPrices
     links: Links
     loads: ExpertLoads | None
+
+    __repr__ = in_brief
 
     def kernel(self, part: str) -> str:
         """Return the kernel that multiplies the weights of a part."""

@@ -6,12 +6,12 @@ its end.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.answers import record
 from clustersim.memory.verdict import PARTS, ChunkMemory, Parts, StageMemory, Verdict
 from clustersim.timeline import BATCH, OPTIMISER, Timeline, Track, in_batches
 
@@ -149,7 +149,7 @@ def at_peak(moving: Moment, steady: Parts, step: float = 0.0) -> tuple[dict[str,
 # --- over time ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class MemoryCurve:
     """Memory of one stage over time.
 

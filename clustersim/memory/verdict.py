@@ -10,11 +10,12 @@ step by step, and in addition what the running block holds.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from clustersim.answers import record
 from clustersim.units import GIB
 
 PARTS: Final = (
@@ -66,7 +67,7 @@ class ChunkMemory(NamedTuple):
     weights: Parts = MappingProxyType({})
 
 
-@dataclass(frozen=True)
+@record
 class StageMemory:
     """Memory of the ranks of one stage.
 
@@ -101,7 +102,7 @@ class StageMemory:
         return sum(where.get(part, 0.0) for where in (self.parts, self.host) for part in STATES)
 
 
-@dataclass(frozen=True)
+@record
 class Remedy:
     """A change after which a job fits.
 
@@ -117,7 +118,7 @@ class Remedy:
     peak_bytes: float
 
 
-@dataclass(frozen=True)
+@record
 class HostMemory:
     """What the host of a node holds for its ranks.
 
@@ -133,7 +134,7 @@ class HostMemory:
     parts: Mapping[str, float]
 
 
-@dataclass(frozen=True)
+@record
 class MemoryAnswer:
     """The peak of the fullest stage, and whether its devices have room for it.
 
@@ -165,7 +166,7 @@ class MemoryAnswer:
     advice: tuple[Remedy, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Verdict:
     """Memory of all stages, and whether it fits.
 

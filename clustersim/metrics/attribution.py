@@ -14,12 +14,12 @@ tail      data_, embedding_communication, synchronisation, optimiser; waiting un
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.answers import record
 from clustersim.program.program import Actor, Block, Program
 from clustersim.timeline import EMBEDDING, GRADIENTS, NORM, OPTIMISER, PARAMETERS, Timeline, Track
 
@@ -178,7 +178,7 @@ def recomputed(program: Program) -> float:
 # --- stages ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class SlowestStage:
     """The stage whose ranks run their blocks the longest, the first of equals.
 

@@ -9,9 +9,9 @@ devices x hours x rate (+ energy x price of electricity, if purchased) = cost
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from clustersim.answers import record
 from clustersim.cost.prices import Price, Site
 from clustersim.metrics.energy import StepEnergy
 
@@ -22,7 +22,7 @@ _JOULES_PER_KWH: Final = 3.6e6
 _TRILLION: Final = 1e12
 
 
-@dataclass(frozen=True)
+@record
 class Bill:
     """What a run draws, emits and costs.
 

@@ -9,13 +9,13 @@ some more, evenly.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.answers import record
 from clustersim.arrays import ranked
 from clustersim.plan.placement import Placement
 from clustersim.program.links.in_use import LinksInUse
@@ -34,7 +34,7 @@ _GROUPS: Final = {
 """The kind of group whose links limit the rate of a component."""
 
 
-@dataclass(frozen=True)
+@record
 class ExposedCommunication:
     """Communication that no computation hides.
 
@@ -73,7 +73,7 @@ def exposed(
 # --- links ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class HotLink:
     """A link and how busy it is.
 
@@ -110,7 +110,7 @@ Groups = NDArray[np.int64]
 """Devices of several groups, a row a group, members in order."""
 
 
-@dataclass(frozen=True)
+@record
 class NodeSpan:
     """How many nodes one group spans.
 
@@ -124,7 +124,7 @@ class NodeSpan:
     most: int
 
 
-@dataclass(frozen=True)
+@record
 class NarrowestLink:
     """A kind of links and the narrowest of them.
 
@@ -138,7 +138,7 @@ class NarrowestLink:
     bandwidth: float
 
 
-@dataclass(frozen=True)
+@record
 class GroupLinks:
     """One kind of group, and the links between its neighbours.
 

@@ -8,11 +8,11 @@ events.  Within a block it is the mean of its kernels, so that swings of millise
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from clustersim.answers import in_brief, record
 from clustersim.cost.power import Draw, MachinePower
 from clustersim.metrics.attribution import TAIL_PARTS, parts_by_code
 from clustersim.program.program import Actor
@@ -24,6 +24,10 @@ class PowerTrace(NamedTuple):
 
     time: Floats
     watts: Floats
+
+    def __repr__(self) -> str:
+        """Return the values in one short line."""
+        return in_brief(self)
 
     @property
     def peak(self) -> float:
@@ -44,7 +48,7 @@ class PowerTrace(NamedTuple):
         return PowerTrace(time, np.diff(np.interp(time, self.time, total)) / np.diff(time))
 
 
-@dataclass(frozen=True)
+@record
 class StepEnergy:
     """Energy of one step of a job.
 

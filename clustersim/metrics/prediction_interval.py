@@ -29,6 +29,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field
 
+from clustersim.answers import record
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Positive, Strict
 from clustersim.catalog.finding import find
@@ -92,7 +93,7 @@ class Reach:
     why: str
 
 
-@dataclass(frozen=True)
+@record
 class Interval:
     """The step times between which `level` of the measured runs are expected.
 

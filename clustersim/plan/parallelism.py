@@ -25,6 +25,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple, get_args
 
+from clustersim.answers import record
+
 WiringName = Literal["loop", "v", "mirrored"]
 
 WIRINGS: Final[tuple[str, ...]] = get_args(WiringName)
@@ -37,7 +39,7 @@ class Place(NamedTuple):
     chunk: int
 
 
-@dataclass(frozen=True)
+@record
 class Wiring:
     """How the chunks of all stages make up the model."""
 

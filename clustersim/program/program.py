@@ -4,13 +4,14 @@ A program gives each rank class its steps, and for each kind of step a `Block` o
 `Traffic` of its result, and the operations after the last step.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.answers import record
 from clustersim.cost.compute import Seconds
 from clustersim.plan.parallelism import Wiring
 from clustersim.program.blocks.units import Units
@@ -33,7 +34,7 @@ class Position(NamedTuple):
         return f"stage {self.stage} of replica class {self.replica}, tensor rank {self.tensor_rank}"
 
 
-@dataclass(frozen=True)
+@record
 class Block:
     """The work of one step: a chain of kernels fused with the collectives inside it.
 
@@ -55,7 +56,7 @@ class Block:
     late: float = 0.0
 
 
-@dataclass(frozen=True)
+@record
 class Tail:
     """Operations of a rank class after its last step.
 
@@ -79,7 +80,7 @@ class Tail:
     mirrored: Traffic | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Actor:
     """A rank class: ranks that run the same operations at the same instants.
 
@@ -113,7 +114,7 @@ class Actor:
         return self.order.row(self.position.stage)
 
 
-@dataclass(frozen=True)
+@record
 class Fused:
     """Whether collectives are fused into blocks, and a bound of the error.
 
@@ -140,7 +141,7 @@ class Crossing(NamedTuple):
     moved: dict[tuple[str, int], float]
 
 
-@dataclass(frozen=True)
+@record
 class Limit:
     """The link that limits the rate of a kind of communication without other traffic.
 
@@ -156,7 +157,7 @@ class Limit:
     capacity: float
 
 
-@dataclass(frozen=True)
+@record
 class Program:
     """Everything that the engine replays.
 

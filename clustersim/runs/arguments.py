@@ -8,7 +8,7 @@ cluster.nic.bandwidth=50 GB/s              one setting: a word without '=' belon
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +19,20 @@ from clustersim.errors import ScenarioError
 from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study
 from clustersim.runs.variants import Variant
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import Loaded, LoadedService, scenario_text
 from clustersim.simulation.service.serve import check_service
 from clustersim.simulation.step.build import build_job
 
 
-def variant_of(text: str, settings: Sequence[str] = ()) -> Variant:
-    """Return the scenario of a text such as ``frontier-1t plan.zero=0``.
+def variant_of(scenario: str | Path | Mapping[str, Any], settings: Sequence[str] = ()) -> Variant:
+    """Return the scenario of a text such as ``frontier-1t plan.zero=0``, or of a mapping.
 
     Parameters
     ----------
     settings : settings of every scenario; the settings of the text come after them
     """
-    words = text.split()
+    text = scenario_text(scenario)
+    words = [] if isinstance(scenario, Mapping) else text.split()
     begin = next((i for i, word in enumerate(words) if "=" in word), None)
     if is_file(Path(text)) or not begin:
         return Variant(text.strip(), tuple(settings))

@@ -5,6 +5,7 @@
 Every value keeps the place that it comes from, so that a message names file, line and key.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from clustersim.answers import record
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.catalog.checking import NONE_KNOWN, checked
@@ -47,6 +49,9 @@ DESCRIPTIVE: Final = frozenset(
 )
 """Keys of a scenario that do not state what is run."""
 
+INLINE: Final = "scenario"
+"""Name of a scenario that is no file: its keys and values are given."""
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -64,7 +69,7 @@ class Origin:
     folder: Path | None = None
 
 
-@dataclass(frozen=True)
+@record
 class LoadedFile(Generic[Checked]):
     """A scenario of either kind with the places of its values.
 
@@ -154,12 +159,12 @@ class LoadedFile(Generic[Checked]):
         return other
 
 
-@dataclass(frozen=True)
+@record
 class Loaded(LoadedFile[Scenario]):
     """A scenario of a training step with the places of its values."""
 
 
-@dataclass(frozen=True)
+@record
 class LoadedService(LoadedFile["ServingScenario"]):
     """A serving scenario with the places of its values."""
 
@@ -207,7 +212,7 @@ def service(loaded: "Loaded | LoadedService") -> LoadedService:
 
 def is_service(path: str | Path) -> bool:
     """Whether a scenario file has the key `load`, without checking it."""
-    data = read_yaml(_file(Path(path))).data
+    data = _read(path).document.data
     return isinstance(data, dict) and "load" in data
 
 
@@ -216,7 +221,8 @@ def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedServi
 
     Parameters
     ----------
-    path : of the file; ``-`` for standard input, of a scenario named ``stdin``
+    path : of the file; ``-`` for standard input, of a scenario named ``stdin``; or keys and values
+        as JSON, of one named ``scenario``
     settings : changes as texts ``dotted.key=value`` (also ``=x2`` and ``=/2``), or values by key
 
     Raises
@@ -230,6 +236,9 @@ def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedServi
 
 def _read(path: str | Path) -> Origin:
     """Return what the scenario of a file is made of."""
+    if str(path).startswith("{"):
+        document = parse_yaml(str(path), INLINE)
+        return Origin(INLINE, replace(document, places={(): Place(INLINE)}), None)
     if str(path) == "-":
         return Origin("stdin", parse_yaml(standard_input(), "(standard input)"), Path())
     file = _file(Path(path))
@@ -242,7 +251,28 @@ def name_of(path: str | Path) -> str:
     >>> name_of("folder/mine.yaml"), name_of("frontier-1t")
     ('mine', 'frontier-1t')
     """
-    return _file(Path(path)).stem
+    return INLINE if str(path).startswith("{") else _file(Path(path)).stem
+
+
+def scenario_text(scenario: str | Path | Mapping[str, Any]) -> str:
+    """Return a scenario as a text that `load_any` reads, keys and values as JSON.
+
+    >>> scenario_text("frontier-22b"), scenario_text({"cluster": {"name": "frontier"}})
+    ('frontier-22b', '{"cluster": {"name": "frontier"}}')
+
+    Raises
+    ------
+    ScenarioError
+        when a value is no number, text, list or mapping.
+    """
+    if not isinstance(scenario, Mapping):
+        return str(scenario)
+    try:
+        return json.dumps(dict(scenario))
+    except (TypeError, ValueError):
+        raise ScenarioError(
+            f"{INLINE}: holds a value that is no number, text, list or table (plain values only)"
+        ) from None
 
 
 def from_mapping(name: str, data: Mapping[str, Any], settings: Settings = ()) -> Loaded:
@@ -312,12 +342,12 @@ def _checked(
     """Return a tree as a checked scenario; `known` are the records of unchanged keys."""
     _check_extends(tree)
     _check_nodes(tree, origin.document)
-    record: type[Scenario | ServingScenario] = Scenario
+    kind: type[Scenario | ServingScenario] = Scenario
     if "load" in tree.data:
         from clustersim.scenario import serving  # 10 ms that steps need not wait for
 
-        record = serving.ServingScenario
-    scenario = checked(record, tree, known=known)
+        kind = serving.ServingScenario
+    scenario = checked(kind, tree, known=known)
     if origin.folder is not None:  # measured cases name their own settings
         _check_assumed(tree, scenario)
     if isinstance(scenario, Scenario):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
+from clustersim.answers import record
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.metrics.attribution import PARTS
@@ -28,7 +29,7 @@ Kind = Literal["step", "training run", "service"]
 """What an answer is of."""
 
 
-@dataclass(frozen=True)
+@record
 class Measure:
     """A number by which answers are compared.
 

@@ -19,6 +19,7 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
+from clustersim.answers import in_brief, record
 from clustersim.catalog.accelerators import (
     AcceleratorRecord,
     FlashKernelFacts,
@@ -31,7 +32,7 @@ assumed_lowest_voltage_clock: Final = 0.6
 """Share of the clock at which the voltage is lowest; assumed, as usual for GPUs."""
 
 
-@dataclass(frozen=True)
+@record
 class DevicePower:
     """Electrical power of a device while it runs kernels of a kind [W].
 
@@ -137,7 +138,7 @@ class FlashKernel:
     backward: FlashRate
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KernelFits:
     """The fits of measured kernels of an accelerator.
 
@@ -154,6 +155,7 @@ class KernelFits:
     terms: Mapping[tuple[str, str], Mapping[str, float]]
     links: float | None = None
     network: float | None = None
+    __repr__ = in_brief
 
 
 @lru_cache(maxsize=64)
@@ -199,7 +201,7 @@ class Products:
     sustained: float | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Accelerator:
     """A device as the cost model sees it, in SI units.
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
-from clustersim.answers import built_from
+from clustersim.answers import built_from, record
 from clustersim.catalog.libraries import LibraryRecord
 
 
@@ -37,7 +37,7 @@ PAIR: Final = 2
 """Devices of a node whose file states the bandwidth of a pair."""
 
 
-@dataclass(frozen=True)
+@record
 class Library:
     """NCCL, RCCL, an MPI or another library.
 

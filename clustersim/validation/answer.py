@@ -9,11 +9,11 @@ An interval is judged without the runs of the case's own source: with them it wo
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from os import PathLike
 from pathlib import Path
 
+from clustersim.answers import record
 from clustersim.catalog.finding import shipped
 from clustersim.metrics.prediction_interval import (
     LEVEL,
@@ -42,7 +42,7 @@ def ratio_of(outcome: Outcome) -> float | None:
     return 1 / (1 + grade.time_error)
 
 
-@dataclass(frozen=True)
+@record
 class GroupCoverage:
     """How many graded steps lie within their intervals.
 
@@ -60,7 +60,7 @@ class GroupCoverage:
     without: int
 
 
-@dataclass(frozen=True)
+@record
 class Coverage:
     """Coverage of the prediction intervals.
 
@@ -124,7 +124,7 @@ FILES = ("cases.yaml", "inference_cases.yaml")
 """Shipped cases: steps of training and whole runs, then inference."""
 
 
-@dataclass(frozen=True)
+@record
 class Validation:
     """Measured cases with their predictions and errors.
 

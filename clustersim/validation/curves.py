@@ -4,13 +4,12 @@ validation/curves.yaml --points--> communicator on a cluster --cost--> error of 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from clustersim import units
-from clustersim.answers import answer_from
+from clustersim.answers import answer_from, record
 from clustersim.catalog.checking import shipped_record
 from clustersim.catalog.facts import Bytes, Count, Fraction, Positive, Strict
 from clustersim.catalog.libraries import Algorithm, Operation
@@ -47,7 +46,7 @@ class CurvesFile(Strict):
     curves: list[MeasuredCurve]
 
 
-@dataclass(frozen=True)
+@record
 class CurvePoint:
     """One measured point of a curve.
 
@@ -69,7 +68,7 @@ class CurvePoint:
     algorithm: str
 
 
-@dataclass(frozen=True)
+@record
 class CurveErrors:
     """A measured curve of a collective with its predictions.
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from clustersim.answers import answer_from
+from clustersim.answers import answer_from, record
 from clustersim.memory.verdict import can_fit
 from clustersim.validation.cases.reasons import Reason, join_reasons
 from clustersim.validation.grading import Grade
@@ -33,7 +33,7 @@ class TokenTime:
         return sum(self.parts.values())
 
 
-@dataclass(frozen=True)
+@record
 class MetricAnswer:
     """One of several measured numbers of a case, and its prediction.
 
@@ -51,7 +51,7 @@ class MetricAnswer:
     error: float
 
 
-@dataclass(frozen=True)
+@record
 class CaseAnswer:
     """One case of ``validate --json``; `None` where nothing was measured or predicted.
 

@@ -10,7 +10,6 @@ schedule, sharding, microbatch, recomputation and offload.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import isnan, sqrt
@@ -19,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clustersim.answers import record
 from clustersim.metrics.prediction_interval import reach_of, shipped_interval_data, size_of
 from clustersim.validation.outcome import Outcome
 
@@ -32,7 +32,7 @@ class LayoutRun(NamedTuple):
     predicted: float
 
 
-@dataclass(frozen=True)
+@record
 class JobRanking:
     """How well the layouts of one job are ranked.
 

@@ -5,7 +5,6 @@ ranked (`ranking`): a mean error alone does not show whether a prediction is use
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from math import sqrt
 from statistics import fmean, median
@@ -14,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.answers import record
 from clustersim.validation.grading import MEMORY, Grade
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.ranking import job_runs, pooled_tau, tau_of
@@ -23,7 +23,7 @@ LEAST_RUNS: Final = 5
 """Fewest runs of which a mode means something."""
 
 
-@dataclass(frozen=True)
+@record
 class Baseline:
     """Absolute errors of the best-constant baseline on the same runs [unitless].
 
@@ -48,7 +48,7 @@ class Baseline:
     worst: float
 
 
-@dataclass(frozen=True)
+@record
 class RankingSummary:
     """How well layouts are ranked, over the jobs that were measured in several [unitless].
 
@@ -76,7 +76,7 @@ class RankingSummary:
     blind_regret: float
 
 
-@dataclass(frozen=True)
+@record
 class ErrorSummary:
     """The errors of some cases [unitless].
 
@@ -243,7 +243,7 @@ def _mean(values: Sequence[float]) -> float | None:
 # --- inference ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class MetricErrors:
     """The errors of a metric over scored cases: predicted over measured, less one.
 

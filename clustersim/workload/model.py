@@ -1,10 +1,9 @@
 """The model: a stack of transformer layers with an embedding below and logits above."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from clustersim.answers import built_from
+from clustersim.answers import built_from, record
 from clustersim.catalog.models import (
     ExpertShape,
     LatentShape,
@@ -27,7 +26,7 @@ class Layer(NamedTuple):
     window: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Transformer:
     """The shape of a decoder-only transformer.
 

@@ -15,6 +15,7 @@ from typing import Any
 from simpy import Environment
 from simpy.events import Event
 
+from clustersim.answers import in_brief
 from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.handover import Handover, KvLinks
 from clustersim.engine.requests.replica import ROUTING, ReplicaProcess, Steps
@@ -81,7 +82,7 @@ class Deployment:
     links: KvLinks | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReplayedRequests:
     """What happened to the requests.
 
@@ -104,6 +105,8 @@ class ReplayedRequests:
     begin: float
     end: float
     emitted: float
+
+    __repr__ = in_brief
 
     @property
     def seconds(self) -> float:

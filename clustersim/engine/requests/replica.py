@@ -16,6 +16,7 @@ import numpy as np
 from simpy import Environment
 from simpy.events import Event
 
+from clustersim.answers import in_brief
 from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.batcher import Batcher, Work
 from clustersim.engine.requests.request import Request
@@ -24,7 +25,7 @@ from clustersim.engine.requests.sequences import BlockPool
 from clustersim.inference.batch import Batch
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Steps:
     """Steps of one replica, in the order of their ends.
 
@@ -44,6 +45,8 @@ class Steps:
     blocks: Integers
     waiting: Integers
     batches: list[Batch]
+
+    __repr__ = in_brief
 
     def __len__(self) -> int:
         return len(self.start)

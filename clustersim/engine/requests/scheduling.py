@@ -1,17 +1,17 @@
 """How an engine forms batches: which requests share a step, and what happens when KV blocks end."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
+from clustersim.answers import record
 from clustersim.inference.batch import Batch
 
 Seconds = Callable[[Batch], float]
 """Time of a step of one replica [s]."""
 
 
-@dataclass(frozen=True)
+@record
 class Scheduling:
     """The rules of an engine.
 
@@ -39,7 +39,7 @@ class Scheduling:
     swap: float = 0.0
 
 
-@dataclass(frozen=True)
+@record
 class ReplicaModel:
     """A replica of an engine: its costs, its memory and its rules.
 

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.answers import record
 from clustersim.plan.parallelism import Wiring, WiringName
 from clustersim.timeline import BACKWARD, FORWARD, KINDS, WEIGHT
 
@@ -93,7 +94,7 @@ class Repetition(NamedTuple):
     shift: int
 
 
-@dataclass(frozen=True)
+@record
 class Order:
     """The steps of all stages as numbers.
 

@@ -4,13 +4,14 @@ Keys are added, never changed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from clustersim.answers import record
 from clustersim.simulation.measures import QUANTILES, QUEUE_GROWTH, Account, Kind
 from clustersim.units import format_number
 
 
-@dataclass(frozen=True)
+@record
 class Statistics:
     """A time over the measured requests.
 
@@ -32,7 +33,7 @@ class Statistics:
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record
 class Goodput:
     """Requests within the limits of the scenario.
 
@@ -58,7 +59,7 @@ class Goodput:
     tpot_least_s: float
 
 
-@dataclass(frozen=True)
+@record
 class KvCache:
     """The KV cache of a replica, of those for decode where they are separate.
 
@@ -80,7 +81,7 @@ class KvCache:
     mean_context: float
 
 
-@dataclass(frozen=True)
+@record
 class ServeMemory:
     """Memory of the fullest device.
 
@@ -109,7 +110,7 @@ class ServeMemory:
         return False
 
 
-@dataclass(frozen=True)
+@record
 class SteadyState:
     """Whether a service sustains the rate at which its requests arrive.
 
@@ -145,7 +146,7 @@ class SteadyState:
         return f"stable: it sustains {most}, of which {100 * used:.1f} % arrive"
 
 
-@dataclass(frozen=True)
+@record
 class Queue:
     """Requests on their way to an engine.
 
@@ -163,7 +164,7 @@ class Queue:
     preemptions: int
 
 
-@dataclass(frozen=True)
+@record
 class ServiceEnergy:
     """Electrical power and energy of a service.
 
@@ -183,7 +184,7 @@ class ServiceEnergy:
     total_tokens_per_joule: float
 
 
-@dataclass(frozen=True)
+@record
 class ServiceCost:
     """What the tokens of a service cost.
 
@@ -203,7 +204,7 @@ class ServiceCost:
     total_tokens_per_usd: float
 
 
-@dataclass(frozen=True)
+@record
 class LimitingKernel:
     """The kernel of a step of mean size that takes longest.
 
@@ -221,7 +222,7 @@ class LimitingKernel:
     share: float
 
 
-@dataclass(frozen=True)
+@record
 class LimitingLink:
     """The link that limits the communication that takes longest.
 
@@ -239,7 +240,7 @@ class LimitingLink:
     share: float
 
 
-@dataclass(frozen=True)
+@record
 class ServeCounts:
     """Sizes of the service and of its replay.
 
@@ -259,7 +260,7 @@ class ServeCounts:
     mean_batch: float
 
 
-@dataclass(frozen=True)
+@record
 class ServedCheck:
     """A published number and the predicted one; whether a service fits is 1 or 0.
 
@@ -285,7 +286,7 @@ class ServedCheck:
     changed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class LoadPoint:
     """A service at one size of its load.
 
@@ -319,7 +320,7 @@ class LoadPoint:
     stable: bool | None = None
 
 
-@dataclass(frozen=True)
+@record
 class ServeAnswer:
     """A service: how long requests take, how many tokens it generates, where the time goes.
 

@@ -17,7 +17,7 @@ from clustersim.engine.requests.replay import (
     replay_requests,
 )
 from clustersim.errors import PlanError, ScenarioError
-from clustersim.scenario.load import LoadedService, load_service, service_from_mapping
+from clustersim.scenario.load import INLINE, LoadedService, load_service, service_from_mapping
 from clustersim.scenario.requests import LoadFile
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.service.answer import LoadPoint, SteadyState
@@ -118,7 +118,7 @@ def _loaded_from(
     scenario: str | Path | Mapping[str, Any] | LoadedService, settings: Settings
 ) -> LoadedService:
     if isinstance(scenario, Mapping):
-        return service_from_mapping("scenario", scenario, settings)
+        return service_from_mapping(INLINE, scenario, settings)
     if not isinstance(scenario, LoadedService):
         return load_service(scenario, settings)
     return scenario.changed(settings) if settings else scenario

@@ -4,9 +4,9 @@ Keys are added, never changed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from clustersim.answers import record
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.metrics.attribution import SlowestStage
 from clustersim.metrics.communication import ExposedCommunication, GroupLinks, HotLink
@@ -19,7 +19,7 @@ from clustersim.units import format_seconds
 HOUR: Final = 3600.0
 
 
-@dataclass(frozen=True)
+@record
 class DeviceTflops:
     """FLOPs of a device in a second, in both published conventions, and as executed.
 
@@ -36,7 +36,7 @@ class DeviceTflops:
     executed: float
 
 
-@dataclass(frozen=True)
+@record
 class ExpertBalance:
     """How evenly tokens spread over the experts of a layer.
 
@@ -50,7 +50,7 @@ class ExpertBalance:
     dropped: float
 
 
-@dataclass(frozen=True)
+@record
 class PowerAnswer:
     """Electrical power of the machine that a job uses, before the cooling of its site.
 
@@ -67,7 +67,7 @@ class PowerAnswer:
     parts: Mapping[str, float]
 
 
-@dataclass(frozen=True)
+@record
 class PublishedCheck:
     """A published number and the predicted one; whether a run fits its devices is 1 or 0.
 
@@ -93,7 +93,7 @@ class PublishedCheck:
     changed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Fusion:
     """Collectives that were fused into blocks, and the error that this allows.
 
@@ -109,7 +109,7 @@ class Fusion:
     allowed: float
 
 
-@dataclass(frozen=True)
+@record
 class RunCounts:
     """Sizes of the job and of its replay.
 
@@ -129,7 +129,7 @@ class RunCounts:
     activities: int
 
 
-@dataclass(frozen=True)
+@record
 class StepQuantiles:
     """Quantiles of the step time over the replications.
 
@@ -147,7 +147,7 @@ class StepQuantiles:
     p99_s: float
 
 
-@dataclass(frozen=True)
+@record
 class Blame:
     """What one disturbance costs.
 
@@ -166,7 +166,7 @@ class Blame:
     share: float | None
 
 
-@dataclass(frozen=True)
+@record
 class Replications:
     """The step time over replications with random numbers of their own.
 
@@ -194,7 +194,7 @@ class Replications:
     blame: tuple[Blame, ...]
 
 
-@dataclass(frozen=True)
+@record
 class DisturbanceAnswer:
     """A disturbance of the scenario.
 
@@ -210,7 +210,7 @@ class DisturbanceAnswer:
     devices: int | None
 
 
-@dataclass(frozen=True)
+@record
 class RunAnswer:
     """One training step: how long it takes, where the time goes, and whether it fits.
 

@@ -24,7 +24,7 @@ from clustersim.program.compile import Compilation, compile_program
 from clustersim.program.job import Job
 from clustersim.program.program import Program
 from clustersim.program.schedules.check import check_program
-from clustersim.scenario.load import Loaded, from_mapping, load
+from clustersim.scenario.load import INLINE, Loaded, from_mapping, load
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.step.advice import Tools, advice
@@ -103,7 +103,7 @@ def loaded_from(
 ) -> Loaded:
     """Return the loaded scenario of an argument of `simulate`."""
     if isinstance(scenario, Mapping):
-        return from_mapping("scenario", scenario, settings)
+        return from_mapping(INLINE, scenario, settings)
     if not isinstance(scenario, Loaded):
         return load(scenario, settings)
     return scenario.changed(settings) if settings else scenario

@@ -4,9 +4,9 @@ Keys are added, never changed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from clustersim.answers import record
 from clustersim.metrics.bill import Bill
 from clustersim.simulation.measures import Account
 from clustersim.units import format_bytes, format_duration
@@ -14,7 +14,7 @@ from clustersim.units import format_bytes, format_duration
 DAY: Final = 86_400.0
 
 
-@dataclass(frozen=True)
+@record
 class Accounting:
     """Where the time of the run goes, mean of all replications; the parts add up to it.
 
@@ -41,7 +41,7 @@ class Accounting:
         return float(sum(vars(self).values()))
 
 
-@dataclass(frozen=True)
+@record
 class CheckpointAnswer:
     """Checkpoints: their size, their times, and the interval.
 
@@ -88,7 +88,7 @@ class CheckpointAnswer:
         return text
 
 
-@dataclass(frozen=True)
+@record
 class StageAnswer:
     """A part of the run, with one batch.
 
@@ -112,7 +112,7 @@ class StageAnswer:
     mfu: float
 
 
-@dataclass(frozen=True)
+@record
 class CauseAnswer:
     """A cause of failures.
 
@@ -128,7 +128,7 @@ class CauseAnswer:
     restart_s: float
 
 
-@dataclass(frozen=True)
+@record
 class ClosedForm:
     """The expected run without replications.
 
@@ -146,7 +146,7 @@ class ClosedForm:
     why: str | None
 
 
-@dataclass(frozen=True)
+@record
 class RunSpread:
     """Days and goodput over the replications.
 
@@ -178,7 +178,7 @@ class RunSpread:
     quantiles_days: tuple[float, ...]
 
 
-@dataclass(frozen=True)
+@record
 class CurvePoint:
     """A point of a curve of goodput.
 
@@ -192,7 +192,7 @@ class CurvePoint:
     goodput: float
 
 
-@dataclass(frozen=True)
+@record
 class PublishedRunCheck:
     """A published number of the run and the predicted one.
 
@@ -218,7 +218,7 @@ class PublishedRunCheck:
     changed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class MeanAndPeak:
     """Power of the whole job.
 
@@ -232,7 +232,7 @@ class MeanAndPeak:
     peak: float
 
 
-@dataclass(frozen=True)
+@record
 class PowerLevels:
     """Power of the job over a step of the last part of the run, before the cooling of the site.
 
@@ -246,7 +246,7 @@ class PowerLevels:
     watts: tuple[float, ...]
 
 
-@dataclass(frozen=True)
+@record
 class RunMeasures:
     """Numbers of the whole training run that a step is of.
 
@@ -300,7 +300,7 @@ class RunMeasures:
         return Account("run", "elapsed time", "d", parts)
 
 
-@dataclass(frozen=True)
+@record
 class TrainAnswer:
     """A whole training run: days, failures, checkpoints.
 

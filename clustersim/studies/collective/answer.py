@@ -1,8 +1,8 @@
 """Collectives by size, with the columns of nccl-tests, alone or with concurrent traffic."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from clustersim.answers import record
 from clustersim.catalog.changes import Settings
 from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.catalog.libraries import OPERATIONS
@@ -24,7 +24,7 @@ from clustersim.studies.collective.benchmark import (
 from clustersim.topology.cluster import build_cluster
 
 
-@dataclass(frozen=True)
+@record
 class Timing:
     """A collective of one size.
 
@@ -54,7 +54,7 @@ class Timing:
     shared_link: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class CollectiveAnswer:
     """A collective by size of its buffer; `collective --json` prints the list `timings`.
 
@@ -77,7 +77,7 @@ def collective(
     devices: int | None = None,
     on: str | Sequence[int] | None = None,
     split: str | None = None,
-    bytes: str | Sequence[float] = "32KiB:16GiB",
+    bytes: str | float | Sequence[float] = "32KiB:16GiB",
     algorithm: str | None = None,
     background: Sequence[str] = (),
     settings: Settings = (),
@@ -92,7 +92,7 @@ def collective(
     devices : use the first N devices
     on : use these devices, in rank order, ``"0-31,64"`` or ``[0, 1, 64]``
     split : concurrent groups as in nccl-tests, ``"MOD 8"`` or ``"DIV 8"``
-    bytes : sizes of the buffer, ``"32KiB:16GiB"`` (doublings) or ``[2**20, 2**30]`` [B]
+    bytes : sizes of the buffer, ``"32KiB:16GiB"`` (doublings), ``2**20`` or ``[2**20, 2**30]`` [B]
     algorithm : instead of what the library chooses
     background : concurrent traffic, the option ``--with``: ``["all-to-all 64MiB on 0-31"]``
     settings : changes of the cluster, ``["cluster.nic.bandwidth=x2"]`` or a mapping

@@ -7,7 +7,7 @@ The arguments are texts such as 32KiB:16GiB, 0-31,64, MOD 8 and ``all-to-all 64M
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -172,7 +172,7 @@ def prescribed_of(operation: str, algorithm: str | None) -> dict[str, Prescribed
     return {operation: Prescribed(algorithm, f"--algorithm {algorithm}")}
 
 
-def sizes_of(sizes: str | Sequence[float]) -> list[float]:
+def sizes_of(sizes: str | float | Sequence[float]) -> list[float]:
     """Return sizes of a buffer [B]: one, a list ``1MiB,4MiB``, or doublings ``32KiB:16GiB``.
 
     Raises
@@ -183,7 +183,8 @@ def sizes_of(sizes: str | Sequence[float]) -> list[float]:
     >>> sizes_of("1KiB:4KiB")
     [1024.0, 2048.0, 4096.0]
     """
-    text = sizes if isinstance(sizes, str) else ",".join(f"{size} B" for size in sizes)
+    listed = sizes if isinstance(sizes, Iterable) else [sizes]
+    text = listed if isinstance(listed, str) else ",".join(f"{size} B" for size in listed)
     try:
         values = sizes_in(text)
     except ValueError as problem:

@@ -8,9 +8,9 @@ are compared by the device time of a token.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar, Unpack
+from typing import Any, Final, Generic, TypeVar, Unpack
 
+from clustersim.answers import record
 from clustersim.catalog.changes import Settings
 from clustersim.render.tables import percent
 from clustersim.reports.measures import changes_of, format_causes, format_change
@@ -34,7 +34,7 @@ PER_DAY: Final = ("energy", "cost", "co2e_kg")
 """Measures of a whole run that are its days times what a day takes."""
 
 
-@dataclass(frozen=True)
+@record
 class BeforeAfter(Generic[Value]):
     """A result of both answers.
 
@@ -48,7 +48,7 @@ class BeforeAfter(Generic[Value]):
     after: Value
 
 
-@dataclass(frozen=True)
+@record
 class Difference:
     """A measure of both answers, and its change.
 
@@ -64,7 +64,7 @@ class Difference:
     change: float
 
 
-@dataclass(frozen=True)
+@record
 class Comparison:
     """A scenario compared with the first one.
 
@@ -98,7 +98,7 @@ class Comparison:
     fits: BeforeAfter[bool]
 
 
-@dataclass(frozen=True)
+@record
 class ComparedRun:
     """A scenario that is compared.
 
@@ -116,7 +116,7 @@ class ComparedRun:
     answer: ScenarioAnswer
 
 
-@dataclass(frozen=True)
+@record
 class CompareAnswer:
     """Scenarios of one kind, each but the first compared with the first.
 
@@ -139,7 +139,7 @@ class CompareAnswer:
 
 
 def compare(
-    scenarios: Sequence[str],
+    scenarios: Sequence[str | Mapping[str, Any]],
     *,
     by: str | None = None,
     settings: Settings = (),
@@ -150,7 +150,7 @@ def compare(
     Parameters
     ----------
     scenarios : two or more files or names of shipped scenarios, all of training or all of services;
-        ``"A plan.zero=1"`` is A with a change
+        ``"A plan.zero=1"`` is A with a change; or their keys and values as dicts
     by : measure that findings state: ``"mfu"``, ``"days"``, ``"tpot"``, ...; the usual one of the
         kind of scenario if None
     settings : changes of all scenarios, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``

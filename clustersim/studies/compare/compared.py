@@ -1,7 +1,7 @@
 """The scenarios of a comparison: of one kind, each with a name of its own."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from clustersim.catalog.changes import Settings
 from clustersim.errors import ScenarioError, SimulationError
@@ -18,7 +18,7 @@ RATED: Final = ("concurrency", "offline")
 
 
 def read_compared(
-    scenarios: Sequence[str], settings: Settings
+    scenarios: Sequence[str | Mapping[str, Any]], settings: Settings
 ) -> tuple[list[Variant], list[Loaded | LoadedService], list[str]]:
     """Return the scenarios of a comparison with their changes, and a name of each in it.
 
@@ -33,7 +33,7 @@ def read_compared(
         when a scenario is invalid, there is only one, or they are of different kinds.
     """
     shared = settings_of(settings)
-    texts = [scenarios] if isinstance(scenarios, str) else scenarios
+    texts = [scenarios] if isinstance(scenarios, str | Mapping) else scenarios
     variants = [variant_of(text, shared) for text in texts]
     loaded = [variant.load_any() for variant in variants]
     check_one_kind(loaded)
@@ -41,7 +41,7 @@ def read_compared(
         check(scenario)
     if len(variants) < 2:
         example = EXAMPLES[any(isinstance(one, LoadedService) for one in loaded)]
-        name, change = variants[0].scenario if variants else example[0], example[1]
+        name, change = loaded[0].name if variants else example[0], example[1]
         raise ScenarioError(
             f"{name}: one scenario, and two are needed (name a second one, or a change of the"
             f" first: '{name} {change}')"
@@ -103,11 +103,17 @@ def names_of(variants: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     ['a', 'b']
     >>> names_of([("a", []), ("a", ["plan.zero=1"])])
     ['a', 'a plan.zero=1']
+    >>> names_of([("scenario", []), ("scenario", [])])
+    ['scenario (1)', 'scenario (2)']
     """
-    names = [name for name, _ in variants]
-    return [
-        " ".join([name, *settings]) if names.count(name) > 1 else name
+    plain = [name for name, _ in variants]
+    names = [
+        " ".join([name, *settings]) if plain.count(name) > 1 else name
         for name, settings in variants
+    ]
+    return [
+        f"{name} ({number})" if names.count(name) > 1 else name
+        for number, name in enumerate(names, 1)
     ]
 
 

@@ -9,9 +9,9 @@ values.  Sources, titles and published numbers change no prediction and are left
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from clustersim.answers import record
 from clustersim.catalog.tree import dotted, is_fact
 from clustersim.scenario.load import Loaded, LoadedService
 
@@ -48,7 +48,7 @@ MOST: Final = 4
 """Values that are listed for a record."""
 
 
-@dataclass(frozen=True)
+@record
 class RecordValue:
     """A value that differs in a record.
 
@@ -64,7 +64,7 @@ class RecordValue:
     after: Any
 
 
-@dataclass(frozen=True)
+@record
 class Input:
     """A value of two scenarios that differs, or a record of the catalogue that is replaced.
 
@@ -104,12 +104,12 @@ def changed_inputs(before: Loaded | LoadedService, after: Loaded | LoadedService
     """Return what differs between two scenarios, replaced records first."""
     remaining = changed_values(before, after)
     records = []
-    for record, important in RECORDS.items():
-        name = remaining.get(f"{record}.name")
+    for key, important in RECORDS.items():
+        name = remaining.get(f"{key}.name")
         if name is not None:
-            inside = {p: c for p, c in remaining.items() if p.startswith(f"{record}.")}
+            inside = {p: c for p, c in remaining.items() if p.startswith(f"{key}.")}
             inside.pop("cluster.nodes", None)
-            records.append(_record(record, name, inside, important))
+            records.append(_record(key, name, inside, important))
             remaining = {p: c for p, c in remaining.items() if p not in inside}
     return [*records, *(Input(*c[:3], c.text) for c in remaining.values())]
 

@@ -1,9 +1,9 @@
 """The answer of a study of scaling: its curves, their points, and published numbers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from clustersim.answers import record
 from clustersim.runs.table import Numbers
 from clustersim.simulation.measures import Kind as AnswerKind
 from clustersim.studies.scale.points import Kind
@@ -14,7 +14,7 @@ TOKENS: Final = "tokens"
 FLOPS: Final = "model FLOPs"
 
 
-@dataclass(frozen=True)
+@record
 class ScalingPoint:
     """A point of a curve that has been run.
 
@@ -50,7 +50,7 @@ class ScalingPoint:
     bottleneck: str
 
 
-@dataclass(frozen=True)
+@record
 class SkippedPoint:
     """A point that has not been run.
 
@@ -64,7 +64,7 @@ class SkippedPoint:
     why: str
 
 
-@dataclass(frozen=True)
+@record
 class PublishedResult:
     """A published number of a curve, and the predicted one.
 
@@ -90,7 +90,7 @@ class PublishedResult:
     efficiency: float | None
 
 
-@dataclass(frozen=True)
+@record
 class ScalingCurve:
     """A scaling curve of a scenario.
 
@@ -126,7 +126,7 @@ class ScalingCurve:
     assumed: Mapping[str, str]
 
 
-@dataclass(frozen=True)
+@record
 class ScalingAnswer:
     """Scaling curves.
 

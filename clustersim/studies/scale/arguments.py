@@ -12,7 +12,7 @@ from typing import Final, get_args
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.variants import in_a_line
-from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.load import Loaded, LoadedService, load_any, name_of
 from clustersim.scenario.ranges import counts_of
 from clustersim.scenario.scaling import Axis, CurveFile, PublishedPoint, Scaling
 from clustersim.studies.compare import check_one_kind
@@ -102,7 +102,7 @@ def curves_of(scenarios: Sequence[str], request: ScalingRequest) -> list[CurveRe
     """
     repeated = [name for place, name in enumerate(scenarios) if name in scenarios[:place]]
     if repeated:
-        raise ScenarioError(f"{repeated[0]}: is listed twice (each scenario once)")
+        raise ScenarioError(f"{name_of(repeated[0])}: is listed twice (each scenario once)")
     plain = [(name, load_any(name, request.settings)) for name in scenarios]
     check_one_kind([loaded for _, loaded in plain])
     for _, loaded in plain:
@@ -118,7 +118,8 @@ def curves_of(scenarios: Sequence[str], request: ScalingRequest) -> list[CurveRe
         if (given := _given(loaded, kind, request)) is not None
     ]
     if not curves:
-        raise ScenarioError(f"{', '.join(scenarios) or 'no scenario'}: no scaling curve")
+        names = ", ".join(loaded.name for _, loaded in plain)
+        raise ScenarioError(f"{names or 'no scenario'}: no scaling curve")
     return curves
 
 

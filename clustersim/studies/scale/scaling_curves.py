@@ -11,12 +11,13 @@ Work is counted in tokens, or in model FLOPs where the points of a curve train s
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Unpack
+from typing import Any, Unpack
 
 from clustersim.catalog.changes import Settings
 from clustersim.runs.arguments import settings_of, study_of
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.variants import Run, ScenarioAnswer
+from clustersim.scenario.load import scenario_text
 from clustersim.scenario.scaling import EFFICIENCY, PublishedPoint
 from clustersim.simulation.step.answer import PublishedCheck, RunAnswer
 from clustersim.studies.scale.answer import (
@@ -97,7 +98,7 @@ def loss(run: RunPoint, reference: RunPoint) -> dict[str, float]:
 
 
 def scale(
-    scenarios: str | Sequence[str],
+    scenarios: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
     *,
     weak: str | Sequence[int] | None = None,
     strong: str | Sequence[int] | None = None,
@@ -114,7 +115,7 @@ def scale(
 
     Parameters
     ----------
-    scenarios : one or more files or names of shipped scenarios
+    scenarios : one or more files or names of shipped scenarios, or their keys and values as dicts
     weak : numbers of devices of a curve with a batch or load that grows with them, ``"128:1024"``
         or ``[128, 256, 512, 1024]``
     strong : numbers of devices of a curve with the batch or load of the scenario
@@ -146,7 +147,8 @@ def scale(
         against=against,
         settings=settings_of(settings),
     )
-    curves = curves_of([scenarios] if isinstance(scenarios, str) else scenarios, request)
+    several = [scenarios] if isinstance(scenarios, str | Mapping) else scenarios
+    curves = curves_of([*map(scenario_text, several)], request)
     variants = [point.variant for curve in curves for point in curve.points]
     study = study_of("scale", curves[0].name, curves[0].title, variants)
     runs = iter(run_study(study, variants, **execution))

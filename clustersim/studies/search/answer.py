@@ -1,17 +1,18 @@
 """The answer of a search: what ``clustersim search --json`` prints."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from clustersim.answers import record
 from clustersim.simulation.measures import Kind, Measure, measures_of
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
 
 
-@dataclass(frozen=True)
+@record
 class BestRun(RunAnswer):
     """The best layout of training, with all keys of its run.
 
@@ -23,7 +24,7 @@ class BestRun(RunAnswer):
     set_: Annotated[Mapping[str, Any], Field(alias="set")] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record
 class BestService(ServeAnswer):
     """The best layout of a service, with all keys of its answer.
 
@@ -35,7 +36,7 @@ class BestService(ServeAnswer):
     set_: Annotated[Mapping[str, Any], Field(alias="set")] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record
 class RankedLayout:
     """A layout that was replayed and fits.
 
@@ -57,7 +58,7 @@ class RankedLayout:
     missed: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class LayoutCounts:
     """What became of the layouts; the other counts add up to `possible`.
 
@@ -81,7 +82,7 @@ class LayoutCounts:
     limited: int
 
 
-@dataclass(frozen=True)
+@record
 class RuleCount:
     """A rule that excludes layouts.
 
@@ -95,7 +96,7 @@ class RuleCount:
     count: int
 
 
-@dataclass(frozen=True)
+@record
 class LayoutDifference:
     """The best layout compared with another one.
 
@@ -126,7 +127,7 @@ class LayoutDifference:
     why: str | None = None
 
 
-@dataclass(frozen=True)
+@record
 class FrontOfLayouts:
     """Layouts that no other replayed layout beats in both the objective and another measure.
 
@@ -140,7 +141,7 @@ class FrontOfLayouts:
     positions: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class SearchAnswer:
     """The best layout of a scenario, with proof.
 

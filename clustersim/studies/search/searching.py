@@ -27,7 +27,7 @@ from clustersim.runs.executors import workers
 from clustersim.runs.limits import Limits
 from clustersim.runs.store import Store
 from clustersim.runs.variants import ScenarioAnswer
-from clustersim.scenario.load import Loaded, LoadedService, is_service
+from clustersim.scenario.load import Loaded, LoadedService, is_service, scenario_text
 from clustersim.scenario.references import WORDS
 from clustersim.simulation.measures import Measure, measures_of, pareto_front
 from clustersim.simulation.step.answer import RunAnswer
@@ -62,7 +62,7 @@ def without_progress(progress: Progress) -> None:
 
 
 def search(
-    scenario: str | Path,
+    scenario: str | Path | Mapping[str, Any],
     *,
     devices: int | None = None,
     objective: str | None = None,
@@ -86,7 +86,7 @@ def search(
 
     Parameters
     ----------
-    scenario : file or name of a shipped scenario
+    scenario : file or name of a shipped scenario, or its keys and values as a dict
     devices : number of devices, of a service the most; those of the scenario if None
     objective : measure that is best: ``"tokens_per_s"``, ``"tokens_per_joule"``, ``"days"``,
         ``"tpot"`` and so on; tokens/s of training, tokens/s per device of services if None
@@ -120,13 +120,14 @@ def search(
     (0.0, 1)
     """
     began = time.perf_counter()
-    kind = "service" if is_service(scenario) else "step"
+    text = scenario_text(scenario)
+    kind = "service" if is_service(text) else "step"
     requested = service_request if kind == "service" else step_request
     by, most = objective or USUAL[kind], TOP[kind] if top is None else top
     changes = parse_settings(settings)
-    request = requested(str(scenario), devices, by, free, limits, changes, program)
+    request = requested(text, devices, by, free, limits, changes, program)
     stated = [*limits.items()] if isinstance(limits, Mapping) else [*limits]
-    arguments = {"scenario": str(scenario), "by": by, "free": [*free], "limits": stated, "gap": gap}
+    arguments = {"scenario": text, "by": by, "free": [*free], "limits": stated, "gap": gap}
     arguments |= {"top": most, "fixed": request.fixed_values}
     key = key_of_answer("search", request.loaded, arguments)
     path = None if store is None else Path(store)

@@ -1,10 +1,11 @@
 """The answer of a sizing: what ``size --json`` prints."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from clustersim.answers import record
 
 
-@dataclass(frozen=True)
+@record
 class SizeLayout:
     """The layout with which a model trains fastest, or within 1 % of that.
 
@@ -38,7 +39,7 @@ class SizeLayout:
     memory_bytes: float
 
 
-@dataclass(frozen=True)
+@record
 class TrainedSize:
     """A model on this machine for this time.
 
@@ -64,7 +65,7 @@ class TrainedSize:
     shape: Mapping[str, int]
 
 
-@dataclass(frozen=True)
+@record
 class LawOptimum:
     """What a law gives for the same budget.
 
@@ -89,7 +90,7 @@ class LawOptimum:
     note: str
 
 
-@dataclass(frozen=True)
+@record
 class SizeAnswer:
     """The model that is worth training on a machine; or the time that a given model takes.
 

@@ -1,11 +1,11 @@
 """The answer of a sweep: what ``clustersim sweep --json`` prints."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from clustersim.answers import record
 from clustersim.runs.table import Row
 from clustersim.runs.variants import Value
 from clustersim.simulation.measures import ALIASES, Kind, Measure, measures_of
@@ -14,7 +14,7 @@ MISSES: Final = "misses a limit"
 """Verdict of a combination that fits, but not within the limits."""
 
 
-@dataclass(frozen=True)
+@record
 class VerdictCounts:
     """Number of combinations by verdict.
 
@@ -34,7 +34,7 @@ class VerdictCounts:
     failed: int
 
 
-@dataclass(frozen=True)
+@record
 class ValueChange:
     """A value of the scenario that the best layout changes.
 
@@ -48,7 +48,7 @@ class ValueChange:
     to: Value
 
 
-@dataclass(frozen=True)
+@record
 class ParetoFront:
     """Combinations that no other one beats in two measures.
 
@@ -62,7 +62,7 @@ class ParetoFront:
     positions: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class ReasonCount:
     """A reason that several combinations share, apart from the numbers in it.
 
@@ -81,7 +81,7 @@ class ReasonCount:
     values: Mapping[str, tuple[Value, ...]]
 
 
-@dataclass(frozen=True)
+@record
 class SweepAnswer:
     """All combinations of some values: the best, the front, and why others are invalid.
 

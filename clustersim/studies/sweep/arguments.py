@@ -9,7 +9,7 @@ Values are those of ``--set``, with units, names, ``x2`` and ``/2``.
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -143,10 +143,11 @@ def _choice(texts: Mapping[str, str], where: str) -> SweepChoice:
     return SweepChoice(changes, where)
 
 
-def _axis_of_values(key: str, values: Sequence[Any]) -> SweepAxis:
+def _axis_of_values(key: str, values: Any) -> SweepAxis:
     if isinstance(values, str):
         return axis_of(f"{key}={values}")
-    changes = [changes_of({key: value})[0] for value in values]
+    listed = values if isinstance(values, Iterable) else [values]
+    changes = [changes_of({key: value})[0] for value in listed]
     if not changes:
         raise ScenarioError(f"--over {key}: the list is empty")
     return SweepAxis(

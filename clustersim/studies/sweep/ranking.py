@@ -19,7 +19,7 @@ from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.limits import Limits, missed_limits, read_limits
 from clustersim.runs.table import DOES_NOT_FIT, FITS, Row, row
 from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
-from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.load import Loaded, LoadedService, load_any, scenario_text
 from clustersim.simulation.measures import (
     ALIASES,
     Measure,
@@ -41,7 +41,7 @@ from clustersim.studies.sweep.combinations import filled_keys, grid, points_of
 
 
 def sweep(
-    scenario: str | Path,
+    scenario: str | Path | Mapping[str, Any],
     *,
     over: Over = (),
     table: str | Path | None = None,
@@ -57,7 +57,7 @@ def sweep(
 
     Parameters
     ----------
-    scenario : file or name of a shipped scenario
+    scenario : file or name of a shipped scenario, or its keys and values as a dict
     over : axes, ``{"plan.tensor": [1, 2, 4]}`` or ``["plan.tensor=1:4", "plan.data=fill"]``
     table : CSV file of combinations, a column for each key
     by : measure that decides which combination is best, a key of ``answer.points``; tokens/s of
@@ -85,15 +85,15 @@ def sweep(
     >>> answer.fitting[0]["recompute"]
     'none'
     """
-    axes = read_axes(over, table)
-    base = _base(scenario, parse_settings(settings), axes)
+    axes, text = read_axes(over, table), scenario_text(scenario)
+    base = _base(text, parse_settings(settings), axes)
     kinds = kinds_of(base)
     if by is not None:
         by = check_measure("--by", by, kinds, base.name).name
     if pareto is not None:
         check_measure("--pareto", pareto, kinds, base.name)
     bounds = read_limits(limits, kinds, base.name)
-    variants = grid(str(scenario), base, axes)
+    variants = grid(text, base, axes)
     study = study_of("sweep", base.name, base.scenario.title, variants)
     runs = run_study(study, variants, **execution)
     filled = filled_keys(axes)
@@ -101,7 +101,7 @@ def sweep(
 
 
 def _base(
-    scenario: str | Path, settings: Sequence[Any], axes: Sequence[SweepAxis]
+    scenario: str, settings: Sequence[Any], axes: Sequence[SweepAxis]
 ) -> Loaded | LoadedService:
     """Return the scenario, with the first value of each axis where it is incomplete without."""
     try:

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf, prod
-from typing import Unpack
+from typing import Any, Unpack
 
+from clustersim.answers import record
 from clustersim.catalog.changes import Settings
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.reports.measures import largest_changes
@@ -21,6 +22,7 @@ from clustersim.runs.arguments import check, settings_in, settings_of, study_of,
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Numbers
 from clustersim.runs.variants import Run, ScenarioAnswer, Variant, Verdict, in_a_line
+from clustersim.scenario.load import name_of
 from clustersim.simulation.measures import check_measure, measures_of
 from clustersim.studies.compare import (
     BeforeAfter,
@@ -139,7 +141,7 @@ def _repeated(settings: Sequence[str]) -> str | None:
     return next((path for path, count in counts.items() if count > 1), None)
 
 
-@dataclass(frozen=True)
+@record
 class ChangeResult:
     """What a change improves.
 
@@ -173,7 +175,7 @@ class ChangeResult:
     fits: bool | None = None
 
 
-@dataclass(frozen=True)
+@record
 class WhatIfAnswer:
     """The changes of a scenario, and how much better each of them makes a measure.
 
@@ -200,7 +202,7 @@ class WhatIfAnswer:
 
 
 def whatif(
-    scenario: str,
+    scenario: str | Mapping[str, Any],
     *,
     settings: Settings = (),
     changes: Sequence[Settings] = (),
@@ -211,7 +213,8 @@ def whatif(
 
     Parameters
     ----------
-    scenario : file or name of a shipped scenario; ``"A plan.zero=1"`` is A with a change
+    scenario : file or name of a shipped scenario; ``"A plan.zero=1"`` is A with a change; or
+        its keys and values as a dict
     settings : changes of one value each, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
     changes : changes of several values each, ``["plan.pipeline=4 plan.data=16"]`` or
         ``[{"plan.pipeline": 4, "plan.data": 16}]``
@@ -236,7 +239,9 @@ def whatif(
     >>> answer.changes[0].settings
     ('recompute=none',)
     """
-    requested = variants_of(variant_of(scenario), change_groups(scenario, settings, changes))
+    variant = variant_of(scenario)
+    groups = change_groups(name_of(variant.scenario), settings, changes)
+    requested = variants_of(variant, groups)
     base = requested.base.load_any()
     if by is not None:
         by = check_measure("--by", by, kinds_of(base), base.name).name

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
+
+from clustersim.answers import record
 
 
 class Reason(NamedTuple):
@@ -13,7 +14,7 @@ class Reason(NamedTuple):
     detail: str
 
 
-@dataclass(frozen=True)
+@record
 class ReasonCount:
     """How often a reason occurs.
 
