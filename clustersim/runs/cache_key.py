@@ -51,12 +51,17 @@ class RecordTexts:
             return self._texts[id(record)][1]
 
 
-def key_of(loaded: Loaded | LoadedService, texts: RecordTexts | None = None) -> str:
+def key_of(
+    loaded: Loaded | LoadedService,
+    texts: RecordTexts | None = None,
+    within: Mapping[str, float] | None = None,
+) -> str:
     """Return the key of a loaded scenario: 32 hexadecimal digits.
 
     Parameters
     ----------
     texts : of the records of scenarios whose keys were computed before
+    within : limits within which a service runs at its highest rate
     """
     texts = texts or RecordTexts()
     scenario = loaded.scenario
@@ -65,7 +70,7 @@ def key_of(loaded: Loaded | LoadedService, texts: RecordTexts | None = None) -> 
     others = scenario.model_dump(mode="json", by_alias=True, exclude={*_UNUSED, *records})
     return _digest(
         code().encode(),
-        _json([others, loaded.departures]).encode(),
+        _json([others, loaded.departures, *([] if within is None else [within])]).encode(),
         *(f"{key} {texts.text(record)}".encode() for key, record in records.items()),
         read_bytes(file) if file is not None and is_file(file) else b"",
     )

@@ -79,7 +79,7 @@ class CachedRuns:
     def submit(self, variant: Variant) -> Future[Run]:
         """Return the run of a variant as a future, which `result` takes."""
         try:
-            key = key_of(variant.load_any(self._files), self._files.texts)
+            key = key_of(variant.load_any(self._files), self._files.texts, variant.within)
         except (ScenarioError, CatalogError) as problem:
             return _done(Run(None, INVALID, in_a_line(problem)))
         cached = self._store.get(key, memory_only=variant.memory_first)

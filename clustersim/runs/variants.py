@@ -14,6 +14,7 @@ from clustersim.answers import from_json, to_json
 from clustersim.catalog.changes import Change
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import MemoryAnswer
+from clustersim.runs.limits import excess_of
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.scenario.load import (
     Loaded,
@@ -22,8 +23,10 @@ from clustersim.scenario.load import (
     name_of,
 )
 from clustersim.simulation.garbage import garbage_collection_off
+from clustersim.simulation.measures import measures_of
 from clustersim.simulation.service.answer import ServeAnswer
-from clustersim.simulation.service.serve import serve
+from clustersim.simulation.service.result import ServeResult
+from clustersim.simulation.service.serve import serve, serve_at_highest_rate
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits, usd_per_hour
@@ -54,6 +57,8 @@ class Variant:
     point : values by axis that identify the variant in its study: ``{"plan.tensor": 8}``
     problem : why the scenario is invalid, where that is known before it is loaded
     memory_first : whether a job that does not fit in memory is not replayed
+    within : limits of a service by measure, within which it runs at its highest rate; at that of
+        the scenario if None
     """
 
     scenario: str
@@ -61,6 +66,7 @@ class Variant:
     point: Mapping[str, Value] = field(default_factory=dict)
     problem: str | None = None
     memory_first: bool = False
+    within: Mapping[str, float] | None = None
 
     def load_any(self, files: ScenarioFiles | None = None) -> Loaded | LoadedService:
         """Return the scenario with its changes.
@@ -146,7 +152,8 @@ def run_variant(variant: Variant, key: str | None, files: ScenarioFiles | None =
 def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -> Run:
     loaded = variant.load_any(files)
     if isinstance(loaded, LoadedService):
-        return Run(key, RAN, answer=_copied(serve(loaded).answer), fresh=True)
+        service = serve(loaded) if variant.within is None else _at_highest(loaded, variant.within)
+        return Run(key, RAN, answer=_copied(service.answer), fresh=True)
     result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
     if isinstance(result, Result):
         training = None if loaded.scenario.training is None else run_measures(loaded)
@@ -155,6 +162,11 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
         return Run(key, RAN, answer=_copied(answer), fresh=True)
     estimate = MemoryEstimate(result.answer, loaded.scenario.devices)
     return Run(key, MEMORY_ONLY, result.reason, estimate=_copied(estimate), fresh=True)
+
+
+def _at_highest(loaded: LoadedService, limits: Mapping[str, float]) -> ServeResult:
+    measures = measures_of(("service",))
+    return serve_at_highest_rate(loaded, lambda numbers: excess_of(numbers, limits, measures))
 
 
 def _copied(answer: Answer) -> Answer:

@@ -240,7 +240,7 @@ BRIEF: Final[Mapping[Kind, tuple[str, ...]]] = {
 """The few of them that a line has room for."""
 
 
-ALIASES: Final = {"memory": "memory_peak_bytes"}
+ALIASES: Final = {"memory": "memory_peak_bytes", "rate": "requests_per_s"}
 """Short names of measures."""
 
 

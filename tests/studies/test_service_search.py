@@ -6,8 +6,10 @@ import pytest
 
 import clustersim
 from clustersim.cli import main
+from clustersim.errors import ScenarioError
 from clustersim.scenario.load import load_service
 from clustersim.simulation.measures import measures_of
+from clustersim.simulation.service import steady_state
 from clustersim.studies.search.files import bound_chart
 from clustersim.studies.search.service.candidates import bounded_layouts
 from clustersim.studies.search.text import rows
@@ -228,3 +230,80 @@ def test_bad_input_is_one_line(capsys, tmp_path, monkeypatch, words, complaint):
     assert end.value.code == 2
     assert complaint in err
     assert err.count("\n") == 1
+
+
+QUICK = {"rate": 5.0, "input": 128, "output": 8}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_replays():
+    """Replays at a rate of at most 4,000 requests, so that these tests are quick."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steady_state, "MOST", 4_000)
+        patch.setattr(steady_state, "MOST_BACKLOG", 4_000)
+        yield
+
+
+@pytest.fixture(scope="module")
+def highest():
+    """The search of the highest rate of one replica."""
+    given = {"load": QUICK, "plan.tensor": 1}
+    return clustersim.search(
+        NAME, objective="rate", limits=["ttft_p99=150ms"], devices=1, settings=given, jobs=1
+    )
+
+
+def test_the_highest_rate_is_within_the_limits_and_a_higher_one_is_not(highest):
+    """`--objective rate` with a limit of a percentile: a rate above by 4 % misses the limit."""
+    best, rate = highest.best, highest.scenario["load"]["rate"]
+    above = clustersim.serve(NAME, {"load": QUICK | {"rate": 1.04 * rate}, "plan.tensor": 1})
+
+    assert best.steady.rate == best.requests_per_s == rate
+    assert best.steady.stable
+    assert best.ttft_s.p99 <= 0.15
+    assert above.ttft is None or above.ttft.p99 > 0.15
+
+
+def test_no_rate_exceeds_its_bound(highest):
+    """The bound of a rate is that of the sustainable rate, so that the proof holds."""
+    ranked = highest.ranked[0]
+
+    assert ranked.value <= highest.best.steady.sustainable_requests_per_s <= ranked.bound
+    assert highest.gap == 0
+
+
+def test_a_scenario_with_users_has_a_highest_rate():
+    """Its load becomes one with a rate, of the same lengths."""
+    found = clustersim.search(
+        NAME, objective="rate", limits={"ttft": 0.15}, devices=1, jobs=1,
+        settings={"load": {"concurrency": 4, "input": 128, "output": 8}, "plan.tensor": 1},
+    )  # fmt: skip
+
+    assert set(found.scenario["load"]) == {"rate", "input", "output"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits", "complaint"),
+    [
+        ({"load": QUICK}, (), "--objective rate: needs a limit"),
+        ({"load": {"trace": "t.csv"}}, ["ttft=1s"], "--objective rate: a trace has its own"),
+    ],
+)
+def test_a_highest_rate_needs_limits_and_a_rate(settings, limits, complaint):
+    with pytest.raises(ScenarioError, match=complaint):
+        clustersim.search(NAME, objective="rate", limits=limits, settings=settings)
+
+
+def test_replicas_are_sized_to_a_rate_with_their_routing():
+    """The fewest replicas that sustain a rate, with the routing under which they meet a limit."""
+    found = clustersim.search(
+        NAME, objective="devices", limits=["ttft_p99=150ms"], devices=8, jobs=1,
+        free=["plan.routing=round-robin,least-loaded"],
+        settings={"load": QUICK | {"rate": 300.0}, "plan.tensor": 1, "plan.pipeline": 1,
+                  "pools": False},
+    )  # fmt: skip
+
+    assert found.scenario["plan"]["routing"] == found.ranked[0].set_["plan.routing"]
+    assert found.best.steady.stable
+    assert found.best.ttft_s.p99 <= 0.15
+    assert found.best.counts.devices == found.ranked[0].set_["plan.replicas"]

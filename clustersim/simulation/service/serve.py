@@ -4,9 +4,10 @@ load -> build replicas -> draw requests -> estimate memory -> replay -> measure
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import log
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from clustersim.errors import PlanError, ScenarioError
 from clustersim.scenario.load import INLINE, LoadedService, load_service, service_from_mapping
 from clustersim.scenario.requests import LoadFile
 from clustersim.simulation.garbage import garbage_collection_off
-from clustersim.simulation.service.answer import LoadPoint, SteadyState
+from clustersim.simulation.service.answer import LoadPoint, ServeMemory, SteadyState
 from clustersim.simulation.service.deployment import build_deployment
 from clustersim.simulation.service.load import load_of, prompts_of
 from clustersim.simulation.service.memory import service_memory
@@ -30,6 +31,15 @@ from clustersim.simulation.service.steady_state import Saturated, saturated, ste
 
 CURVED: Final = ("concurrency", "rate", "batch")
 """Loads that have a size."""
+
+LEAST_SHARE: Final = 32
+"""The sustainable rate over the lowest one that is tried."""
+
+STEP: Final = 1.6
+"""Ratio of a rate to the next one that is tried, until one is within limits."""
+
+NEAR: Final = 1.02
+"""Ratio of a rate that misses limits to one within them, at which the latter is returned."""
 
 FEWER: Final = (32, 16, 8, 4, 2)
 """Loads of a usual curve, as parts of the load of the scenario."""
@@ -68,6 +78,24 @@ def serve(
     with garbage_collection_off():
         service = _Service(_loaded_from(scenario, settings), loads)
         result = replace(service.result(), curve=service.curve())
+    return replace(result, wall=time.perf_counter() - began)
+
+
+def serve_at_highest_rate(
+    loaded: LoadedService, excess: Callable[[Mapping[str, float]], float]
+) -> ServeResult:
+    """Simulate a service at the highest rate at which its measures are within limits.
+
+    The rate is at most the low end of the interval of the sustainable one, and within 2 % of one
+    that misses a limit; about 1/32 of the sustainable one if that misses as well.
+
+    Parameters
+    ----------
+    excess : returns the largest ratio of a measure to its limit, at most 1 within all of them
+    """
+    began = time.perf_counter()
+    with garbage_collection_off():
+        result = _Service(loaded, (), free=True).at_highest_rate(excess)
     return replace(result, wall=time.perf_counter() - began)
 
 
@@ -127,14 +155,16 @@ def _loaded_from(
 class _Service:
     """A service, at its own load and at others."""
 
-    def __init__(self, loaded: LoadedService, loads: Sequence[float]) -> None:
+    def __init__(
+        self, loaded: LoadedService, loads: Sequence[float], *, free: bool = False
+    ) -> None:
         kind = loaded.scenario.load.kind
         if loads and kind not in CURVED:
             raise ScenarioError(
                 f"{loaded.where('load', kind)}: has no curve over the load (those with"
                 f" {', '.join(CURVED)} have)"
             )
-        self._loaded, self._loads = loaded, loads
+        self._loaded, self._loads, self._free = loaded, loads, free
         self._load = load_of(loaded, loaded.scenario.engine.first)
         self._pools = build_pools(loaded, prompts_of(loaded, self._load))
         self._deployment = build_deployment(self._pools, loaded.scenario)
@@ -143,20 +173,50 @@ class _Service:
         """Return the service at its own load."""
         return self._at(self._loaded, self._load)
 
+    def at_highest_rate(self, excess: Callable[[Mapping[str, float]], float]) -> ServeResult:
+        """Return the service at the highest rate within limits; see `serve_at_highest_rate`."""
+        if not self._memory(self._load).fits:
+            return self.result()
+        rate = self._backlog.rate - min(self._backlog.half or 0.0, self._backlog.rate / 2)
+        least, high = rate / LEAST_SHARE, (0.0, 0.0)
+        best, found = self._measured_at(rate, excess)
+        while found > 1 and rate > least:
+            high, rate = (rate, found), rate / STEP
+            best, found = self._measured_at(rate, excess)
+        low = rate, found
+        while found <= 1 and high[0] > NEAR * low[0]:
+            rate = _between(low, high)
+            result, ratio = self._measured_at(rate, excess)
+            if ratio <= 1:
+                best, low = result, (rate, ratio)
+            else:
+                high = rate, ratio
+        return best
+
+    def _measured_at(
+        self, rate: float, excess: Callable[[Mapping[str, float]], float]
+    ) -> tuple[ServeResult, float]:
+        result = self._at_size(rate)
+        return result, excess(result.answer.measures())
+
     def curve(self) -> tuple[LoadPoint, ...]:
         """Return the service at other sizes of its load; none of those at which it does not fit."""
-        kind, points = self._loaded.scenario.load.kind, []
+        points = []
         for size in self._loads:
-            loaded = self._loaded.changed({f"load.{kind}": size if kind == "rate" else int(size)})
-            result = self._at(loaded, load_of(loaded, loaded.scenario.engine.first))
+            result = self._at_size(size)
             if result.replayed is not None:
                 points.append(_point(size, result))
         return tuple(points)
 
+    def _at_size(self, size: float) -> ServeResult:
+        """Return the service at another size of its load."""
+        kind = self._loaded.scenario.load.kind
+        loaded = self._loaded.changed({f"load.{kind}": size if kind == "rate" else int(size)})
+        return self._at(loaded, load_of(loaded, loaded.scenario.engine.first))
+
     def _at(self, loaded: LoadedService, load: RequestLoad) -> ServeResult:
-        total = load.inputs + load.outputs
-        _check_positions(loaded, int(total.max()))
-        memory = service_memory(self._pools, int(total.max()), float(total.mean()))
+        _check_positions(loaded, int((load.inputs + load.outputs).max()))
+        memory = self._memory(load)
         replayed, steady = None, None
         if memory.fits:
             replayed, steady = self._replayed(loaded.scenario.load, load)
@@ -174,13 +234,18 @@ class _Service:
             departures=loaded.departures,
         )
 
+    def _memory(self, load: RequestLoad) -> ServeMemory:
+        total = load.inputs + load.outputs
+        return service_memory(self._pools, int(total.max()), float(total.mean()))
+
     @cached_property
     def _backlog(self) -> Saturated:
         """The service with a backlog, which has the same requests whatever their rate."""
         rate = self._loaded.scenario.load.rate
         assert rate is not None, "requests arrive at a rate"
         endless = load_of(self._loaded, self._load.before, endless=True)
-        return saturated(endless, self._deployment, (rate, *self._loads))
+        rates = () if self._free else (rate, *self._loads)
+        return saturated(endless, self._deployment, rates)
 
     def _replayed(
         self, given: LoadFile, load: RequestLoad
@@ -206,6 +271,16 @@ class _Service:
             measured=measured,
             settled=settled,
         )
+
+
+def _between(low: tuple[float, float], high: tuple[float, float]) -> float:
+    """Return a rate between two, where the excess of a limit is 1 if it grows like a power.
+
+    Each end is a rate with its excess, the low one at most 1 and the high one above.
+    """
+    (rate, least), (most, excess) = low, high
+    share = log(1 / least) / log(excess / least) if least else 0.5
+    return rate * float((most / rate) ** min(max(share, 0.2), 0.8))
 
 
 def _check_positions(loaded: LoadedService, longest: int) -> None:

@@ -12,6 +12,7 @@ the warm-up, and those whose successors the replay did not reach, are not measur
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -87,7 +88,7 @@ def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float])
     Parameters
     ----------
     load : lengths of the requests, in the order in which they are served
-    rates : of arrivals, which are compared with the sustainable one [1/s]
+    rates : of arrivals, which are compared with the sustainable one [1/s]; none to know it alone
     """
     alike = deployment.replicas if deployment.prefill is None else 1
     served = replace(deployment, replicas=deployment.replicas // alike)
@@ -146,7 +147,8 @@ class _Backlog:
         rate = (len(ends) - half) / lasted
         together = max(1, round(float(spent.mean()) * rate))  # Little's law
         self._measure(ends, min(max(self._first, 2 * together), half), together)
-        far = all(max(each / self.rate, self.rate / each) > FAR for each in self._rates)
+        ratios = [max(each / self.rate, self.rate / each) for each in self._rates]
+        far = min(ratios, default=1.0) > FAR
         enough = (ROUNDS_OF_FAR if far else ROUNDS) * together
         known = self.half is not None and len(ends) >= enough and self._decided()
         return 0 if known or more > min(max(MOST_BACKLOG, enough), self._most) else more
@@ -166,9 +168,11 @@ class _Backlog:
 
     def _decided(self) -> bool:
         assert self.half is not None
-        margin = min(abs(rate - self.rate) for rate in self._rates)
-        narrow = self.half <= RESOLUTION * self.rate or margin > CLEAR * self.half
-        return narrow and margin > CERTAIN * self.half
+        margins = [abs(rate - self.rate) for rate in self._rates]
+        narrow = (
+            self.half <= RESOLUTION * self.rate or min(margins, default=0.0) > CLEAR * self.half
+        )
+        return narrow and min(margins, default=inf) > CERTAIN * self.half
 
 
 def steady_replay(load: RequestLoad, deployment: Deployment) -> tuple[ReplayedRequests, bool]:

@@ -30,6 +30,7 @@ from clustersim.runs.variants import ScenarioAnswer
 from clustersim.scenario.load import Loaded, LoadedService, is_service, scenario_text
 from clustersim.scenario.references import WORDS
 from clustersim.simulation.measures import Measure, measures_of, pareto_front
+from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.compare import compare_two, kinds_of
 from clustersim.studies.search.answer import (
@@ -89,7 +90,8 @@ def search(
     scenario : file or name of a shipped scenario, or its keys and values as a dict
     devices : number of devices, of a service the most; those of the scenario if None
     objective : measure that is best: ``"tokens_per_s"``, ``"tokens_per_joule"``, ``"days"``,
-        ``"tpot"`` and so on; tokens/s of training, tokens/s per device of services if None
+        ``"tpot"`` and so on; tokens/s of training, tokens/s per device of services if None;
+        ``"rate"`` finds the highest rate of requests within limits
     free : further keys that are searched, with their values (``"precision=bf16,fp8"``), or keys of
         a layout with the only values that they may have (``"plan.tensor=1:8"``)
     limits : ``"memory<=70GiB"``, ``"tpot=50 ms"``, ``"tokens_per_joule>=0.02"``; of keys of a
@@ -253,7 +255,10 @@ def _ties(incumbent: Incumbent, best: Incumbent) -> bool:
 
 def _scenario(layouts: StepLayouts | ServiceLayouts, best: Incumbent) -> dict[str, Any]:
     """Return the scenario of a layout as plain values of a file."""
-    return dict(to_jsonable_python(file_values(*layouts.base(best.at))))
+    loaded, values = layouts.base(best.at)
+    if isinstance(best.answer, ServeAnswer) and best.answer.steady is not None:
+        values = values | {"load.rate": best.answer.steady.rate}
+    return dict(to_jsonable_python(file_values(loaded, values)))
 
 
 def _counts(layouts: StepLayouts | ServiceLayouts, found: Search) -> LayoutCounts:

@@ -15,7 +15,7 @@ from clustersim.studies.search.answer import (
     RankedLayout,
     SearchAnswer,
 )
-from clustersim.units import GIB, counted, format_seconds
+from clustersim.units import GIB, counted, format_number, format_seconds
 
 SHOWN: Final = 10
 """Number of layouts that are printed; half as many rules are."""
@@ -171,7 +171,7 @@ def _time(answer: SearchAnswer) -> str:
 def _counts(answer: SearchAnswer) -> str:
     counts = answer.layouts
     valid = counts.possible - counts.excluded
-    share = f" ({100 * counts.replayed / valid:.2g} %)" if valid else ""
+    share = f" ({format_number(100 * counts.replayed / valid, 2)} %)" if valid else ""
     texts = [
         f"{counts.possible:,} possible",
         f"{counts.excluded:,} excluded by rules",

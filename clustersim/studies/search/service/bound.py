@@ -192,7 +192,8 @@ def bound_measures(
     prefill, decode = pools[0][0], pools[-1][0]
     first = before + prefill.first
     latency = first + (load.output - 1) * decode.token
-    rate, requests = _steady_rates(load) if load.steady else _rates(pools, load)
+    most = _sustainable(pools, load) if load.steady else inf
+    rate, requests = _steady_rates(load, most) if load.steady else _rates(pools, load)
     total = rate + requests * load.prompt_share
     numbers = {
         "tokens_per_s_per_device": rate / devices,
@@ -206,9 +207,8 @@ def bound_measures(
     }
     for name, least in (("ttft", first), ("tpot", decode.token), ("latency", latency)):
         numbers |= dict.fromkeys((name, *(f"{name}_{each}" for each in QUANTILES)), least)
-    if load.steady and load.rate is not None:
-        most = _sustainable(pools, load)
-        numbers |= {"sustainable_rate": most, QUEUE_GROWTH: max(0.0, load.rate - most)}
+    if load.steady:
+        numbers |= {"sustainable_rate": most, QUEUE_GROWTH: max(0.0, requests - most)}
     return numbers
 
 
@@ -224,10 +224,10 @@ def _rates(pools: Sequence[tuple[ReplicaBound, int]], load: LoadAmounts) -> tupl
     return max((low + load.firsts) / least, (high + load.firsts) / most), load.completed / least
 
 
-def _steady_rates(load: LoadAmounts) -> tuple[float, float]:
+def _steady_rates(load: LoadAmounts, most: float) -> tuple[float, float]:
     """Return the tokens and requests in a second of a service that sustains their rate."""
-    assert load.rate is not None, "requests arrive at a rate"
-    return load.rate * (1 + load.most.decoded / load.completed), load.rate
+    rate = most if load.rate is None else load.rate
+    return rate * (1 + load.most.decoded / load.completed), rate
 
 
 def _sustainable(pools: Sequence[tuple[ReplicaBound, int]], load: LoadAmounts) -> float:

@@ -72,11 +72,19 @@ def bounded_layouts(
     allowed: Mapping[str, Sequence[int]],
     pools: bool,
     deadline: Deadline = NO_DEADLINE,
+    *,
+    free: bool = False,
 ) -> Candidates:
-    """Return the layouts of all scenarios with at most some devices, before a deadline."""
+    """Return the layouts of all scenarios with at most some devices.
+
+    Parameters
+    ----------
+    deadline : at which all bounds must be known
+    free : whether requests arrive at the highest rate, and not at that of the scenario
+    """
     found = Candidates()
     for place, base in enumerate(bases):
-        replicas = _Replicas(base)
+        replicas = _Replicas(base, free)
         for layout in layouts_of(base.scenario, devices, allowed, pools=pools):
             deadline.check()
             found.possible += 1
@@ -96,12 +104,12 @@ def bounded_layouts(
 class _Replicas:
     """The replicas of a scenario, each built once."""
 
-    def __init__(self, base: LoadedService) -> None:
+    def __init__(self, base: LoadedService, free: bool) -> None:
         self._base = base
         self.before = base.scenario.engine.first
         load = load_of(base, self.before)
         self._prompts = prompts_of(base, load)
-        self.load: LoadAmounts = _amounts(base, load)
+        self.load: LoadAmounts = _amounts(base, load, free)
         self._built: dict[str, ReplicaModel | str | None] = {}
         self._bounds: dict[tuple[str, bool, bool], ReplicaBound] = {}
 
@@ -153,9 +161,10 @@ class _Replicas:
         return replica_model(built, loaded.scenario)
 
 
-def _amounts(base: LoadedService, load: RequestLoad) -> LoadAmounts:
+def _amounts(base: LoadedService, load: RequestLoad, free: bool) -> LoadAmounts:
     given = base.scenario.load
-    return amounts_of(load, given.rate, steady=given.rate is not None and given.requests is None)
+    steady = given.rate is not None and given.requests is None
+    return amounts_of(load, None if free else given.rate, steady=steady)
 
 
 def _degrees(pool: Pool) -> dict[str, int]:

@@ -33,7 +33,7 @@ class LoadAmounts:
     longest : tokens of the longest request
     begun : least time that is measured [s]
     prompt_share : most tokens of prompts for each completed request
-    rate : at which requests arrive [1/s]; None without one
+    rate : at which requests arrive [1/s]; None without one, and where the highest one is searched
     steady : whether the steady state is measured, in which as many requests are completed as arrive
     """
 

@@ -8,7 +8,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -49,6 +48,7 @@ class ServiceRequest:
     pools : whether replicas for prefill and decode are tried
     measure : the objective
     limits : worst values of measures
+    free : whether the objective is the rate of requests, so that each layout has its highest one
     """
 
     scenario: str
@@ -60,11 +60,17 @@ class ServiceRequest:
     pools: bool
     measure: Measure
     limits: Mapping[str, float]
+    free: bool
 
     @property
     def loaded(self) -> list[LoadedService]:
         """The scenarios that are searched."""
         return [*self.bases]
+
+    @property
+    def within(self) -> Mapping[str, float] | None:
+        """Limits within which a layout runs at its highest rate; None at that of the scenario."""
+        return self.limits if self.free else None
 
     @property
     def fixed_values(self) -> list[str]:
@@ -86,7 +92,9 @@ class ServiceRequest:
             in one line, where no layout is valid, and where the time is over before all bounds are
             known.
         """
-        found = bounded_layouts(self.bases, self.devices, self.allowed, self.pools, deadline)
+        found = bounded_layouts(
+            self.bases, self.devices, self.allowed, self.pools, deadline, free=self.free
+        )
         if not found.fit and not found.memory:
             first = next(iter(found.excluded), "all layouts have more devices")
             raise ScenarioError(f"{self.bases[0].name}: no layout is valid ({first})")
@@ -99,9 +107,10 @@ class ServiceRequest:
 
     def _used(self, candidate: Candidate) -> float:
         """Return how much of the limits, and of the sustainable rate, a layout uses at least."""
-        bound = candidate.bound
-        rate = bound.get("requests_per_s", 0.0) / bound.get("sustainable_rate", inf)
-        return max(rate, excess_of(bound, self.limits, SERVICE))
+        bound, excess = candidate.bound, excess_of(candidate.bound, self.limits, SERVICE)
+        if self.free or "sustainable_rate" not in bound:
+            return excess
+        return max(bound["requests_per_s"] / bound["sustainable_rate"], excess)
 
 
 def service_request(
@@ -126,6 +135,10 @@ def service_request(
     others = [change for change in changes if change not in fixed]
     plain = load_service(scenario, others)
     measure = check_measure("--objective", objective, ("service",), plain.name)
+    worst, free_rate = read_limits(limits, ("service",), plain.name), objective == "rate"
+    if free_rate:
+        others += changes_of({"load": _load_at_a_rate(plain, worst)})
+        plain = load_service(scenario, others)
     if measure.name in UNBOUNDED:
         raise ScenarioError(
             f"--objective {objective}: has no bound (search tokens_per_s_per_device, or sweep)"
@@ -154,8 +167,29 @@ def service_request(
         pools=allowed.pop("pools", [1]) != [0] and not load.cached and load.kind != "batch",
         allowed=allowed,
         measure=measure,
-        limits=read_limits(limits, ("service",), plain.name),
+        limits=worst,
+        free=free_rate,
     )
+
+
+def _load_at_a_rate(plain: LoadedService, limits: Mapping[str, float]) -> dict[str, Any]:
+    """Return the load of a scenario without a number of requests, at any rate.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, without limits and for a trace, whose requests have their own times.
+    """
+    if not limits:
+        raise ScenarioError(
+            "--objective rate: needs a limit (--limit ttft_p99=2s; serve prints the rate that a"
+            " layout sustains)"
+        )
+    given = plain.scenario.load
+    if given.trace is not None:
+        raise ScenarioError("--objective rate: a trace has its own arrivals (give load.rate)")
+    kept = {"arrivals", "burstiness", "input", "output", "cached", "seed"}
+    return {"rate": given.rate or 1.0} | given.model_dump(include=kept, exclude_unset=True)
 
 
 def _nodes(plain: LoadedService, most: int) -> int:
@@ -236,7 +270,7 @@ class ServiceLayouts:
         """Return a layout as a scenario with changes."""
         base = self.request.bases[self.ahead[at].base]
         settings = (*base.changes, *changes_of({"plan": self._plan(at)}))
-        return Variant(self.request.scenario, settings)
+        return Variant(self.request.scenario, settings, within=self.request.within)
 
     def settings(self, at: int) -> dict[str, Any]:
         """Return the values of a layout, with those of other keys that are free."""
@@ -266,7 +300,11 @@ class ServiceLayouts:
 
     def own(self, at: int) -> tuple[Variant | None, str]:
         """Return the scenario's own layout."""
-        return Variant(self.request.scenario, self.request.changes), ""
+        request = self.request
+        changes = request.changes
+        if request.free:
+            changes += changes_of({"load": _load_at_a_rate(request.bases[0], request.limits)})
+        return Variant(request.scenario, changes, within=request.within), ""
 
     def nearest_bound(self) -> str | None:
         """Return the layout whose bounds come nearest to the limits, and what they miss."""
