@@ -1,6 +1,7 @@
 """`clustersim serve SCENARIO`: the requests of a service, and how long they take."""
 
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -100,9 +101,17 @@ def _sizes(loads: str | None) -> tuple[float, ...]:
     from clustersim.scenario.ranges import values_of
 
     try:
-        sizes = tuple(float(value) for value in values_of(loads))
+        return tuple(_size(value) for value in values_of(loads))
     except ValueError as problem:
         raise ScenarioError(f"--loads {loads}: {problem}") from None
-    if not all(size > 0 for size in sizes):
-        raise ScenarioError(f"--loads {loads}: must be greater than 0")
-    return sizes
+
+
+def _size(value: str) -> float:
+    """Return a size of a load."""
+    try:
+        size = float(value)
+    except ValueError:
+        size = 0.0
+    if not 0 < size < inf:
+        raise ValueError(f"'{value}' is not a number greater than 0 (examples: 1,8,64 or 1:64)")
+    return size

@@ -9,6 +9,7 @@ import clustersim
 from clustersim.cli import main
 from clustersim.engine.requests.replay import Deployment, RequestLoad, replay_requests
 from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
+from clustersim.errors import ScenarioError
 from clustersim.metrics.stationary import interval, warm_up
 from clustersim.reports.service.files import kv_chart
 from clustersim.runs.limits import excess_of, missed_limits
@@ -251,3 +252,60 @@ def test_a_rate_of_a_static_batch_has_an_answer():
 
     assert not steady.stable
     assert 0 < steady.sustainable_requests_per_s < 2_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (
+            {"load": {"concurrency": 3, "input": 16, "output": 1, "requests": 2, "warm_up": 1}},
+            "load.requests: the measured requests end together with those of the warm-up",
+        ),
+        (
+            {"load": {"rate": 5, "input": 16, "output": 1, "cached": True}},
+            "load.cached: requests of one token whose prompts are cached take no time",
+        ),
+        (
+            {"load": {"concurrency": 500_000, "input": 16, "output": 1}},
+            "load.concurrency: 500,000 users make 5,500,000 requests, at most 1,000,000",
+        ),
+    ],
+)
+def test_requests_that_take_no_time_or_are_too_many_are_one_line(changes, complaint):
+    """They ended in a ZeroDivisionError, a RuntimeError of the clock, or not at all."""
+    with pytest.raises(ScenarioError, match=complaint) as error:
+        clustersim.serve(SMALL, changes | {"plan.replicas": 1})
+
+    assert "\n" not in str(error.value)
+
+
+def test_a_warm_up_longer_than_a_trace_is_one_line(tmp_path):
+    """A search of it ended in an IndexError."""
+    (tmp_path / "t.csv").write_text("arrival,input,output\n0,8,2\n1,8,2\n")
+    load = {"trace": str(tmp_path / "t.csv"), "warm_up": 2}
+
+    with pytest.raises(ScenarioError, match=r"load.warm_up: must be less than the 2 requests of"):
+        clustersim.serve(SMALL, {"load": load})
+
+
+def test_cached_prompts_of_one_token_do_not_stop_the_requests_behind_them():
+    """With more of them than sequences no step was made, and the replay ended in a RuntimeError."""
+    load = {"offline": 40, "input": 16, "output": {"histogram": {1: 39, 2: 1}}, "cached": True}
+    plan = {"tensor": 1}
+
+    result = clustersim.serve(SMALL, {"load": load, "plan": plan, "engine.scheduler.sequences": 2})
+
+    assert len(result.requests) == 40
+
+
+def test_loads_are_checked_before_the_first_is_simulated(capsys, tmp_path):
+    """`--loads 1:1e9` simulated up to half a million users."""
+    path = tmp_path / "service.json"
+    load = {"concurrency": 2, "input": 16, "output": 4}
+    path.write_text(json.dumps(SMALL | {"load": load}))
+
+    for loads, complaint in (("1:1e9", "at most 1,000,000 are simulated"), ("1,x", "'x' is not")):
+        with pytest.raises(SystemExit, match="2"):
+            main(["serve", str(path), "--loads", loads])
+
+        assert complaint in capsys.readouterr().err

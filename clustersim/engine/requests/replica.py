@@ -114,7 +114,10 @@ class ReplicaProcess:
         while True:
             while self._free > env.now:
                 yield env.timeout(self._free - env.now)
+            waiting = len(batcher.waiting)
             work = batcher.next_step(env.now)
+            if work is None and len(batcher.waiting) < waiting:
+                continue  # cached prompts of one token are complete without a step
             if work is None:
                 self._idle[number] = env.event()
                 yield self._idle[number]

@@ -47,6 +47,23 @@ FIELDS: Final = ("arrival", "input", "output")
 
 
 def load_of(loaded: LoadedService, before: float, *, endless: bool = False) -> RequestLoad:
+    """Return the requests of a scenario, some of which take time.
+
+    Raises
+    ------
+    ScenarioError
+        as of `_load_of`, and where all prompts are cached and all outputs have one token.
+    """
+    load = _load_of(loaded, before, endless)
+    if load.cached and load.outputs.max() == 1:
+        raise ScenarioError(
+            f"{loaded.where('load', 'cached')}: requests of one token whose prompts are cached take"
+            " no time (more load.output, or no load.cached)"
+        )
+    return load
+
+
+def _load_of(loaded: LoadedService, before: float, endless: bool) -> RequestLoad:
     """Return the requests of a scenario.
 
     Parameters
@@ -57,7 +74,8 @@ def load_of(loaded: LoadedService, before: float, *, endless: bool = False) -> R
     Raises
     ------
     ScenarioError
-        for a trace that is wrong, one line for each of the first problems.
+        for a trace that is wrong, one line for each of the first problems, and for too many
+        requests.
     """
     given = loaded.scenario.load
     start = partial(RequestLoad, before=before, cached=given.cached)
@@ -65,11 +83,22 @@ def load_of(loaded: LoadedService, before: float, *, endless: bool = False) -> R
     if trace is not None:
         rows = np.array(_trace(loaded, trace), dtype=float)
         inputs, outputs = rows[:, 1].astype(np.int64), rows[:, 2].astype(np.int64)
+        if (given.warm_up or 0) >= len(rows):
+            raise ScenarioError(
+                f"{loaded.where('load', 'warm_up')}: must be less than the {len(rows):,} requests"
+                f" of {shown(trace)}"
+            )
         return start(inputs, outputs, rows[:, 0], warm_up=given.warm_up or 0)
     if given.concurrency is not None:
         users = given.concurrency
         warm_up = WARM_UP * users if given.warm_up is None else given.warm_up
         complete = warm_up + (given.requests or max(AT_LEAST, OF_A_USER * users))
+        if complete + users > MAX_REQUESTS:
+            raise ScenarioError(
+                f"{loaded.where('load', 'concurrency')}: {users:,} users make {complete + users:,}"
+                f" requests, at most {MAX_REQUESTS:,} are simulated (fewer users, or a smaller"
+                " load.requests and load.warm_up)"
+            )
         inputs, outputs = _lengths(given, complete + users)
         return start(inputs, outputs, users=users, warm_up=warm_up, complete=complete)
     if given.rate is not None:
@@ -215,7 +244,9 @@ def _number(fields: Mapping[str, Any], name: str) -> float:
     try:
         value = float(fields[name])
     except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{name}: must be a number, not {fields.get(name)!r}") from None
+        stated = fields.get(name)
+        what = "is missing" if stated in (None, "") else f"must be a number, not {stated!r}"
+        raise ValueError(f"{name}: {what}") from None
     if not isfinite(value):
         raise ValueError(f"{name}: must be a finite number")
     return value

@@ -165,6 +165,8 @@ class _Service:
                 f" {', '.join(CURVED)} have)"
             )
         self._loaded, self._loads, self._free = loaded, loads, free
+        for size in loads:  # all are checked before the first is simulated
+            load_of(self._sized(size), loaded.scenario.engine.first)
         self._load = load_of(loaded, loaded.scenario.engine.first)
         self._pools = build_pools(loaded, prompts_of(loaded, self._load))
         self._deployment = build_deployment(self._pools, loaded.scenario)
@@ -210,9 +212,12 @@ class _Service:
 
     def _at_size(self, size: float) -> ServeResult:
         """Return the service at another size of its load."""
-        kind = self._loaded.scenario.load.kind
-        loaded = self._loaded.changed({f"load.{kind}": size if kind == "rate" else int(size)})
+        loaded = self._sized(size)
         return self._at(loaded, load_of(loaded, loaded.scenario.engine.first))
+
+    def _sized(self, size: float) -> LoadedService:
+        kind = self._loaded.scenario.load.kind
+        return self._loaded.changed({f"load.{kind}": size if kind == "rate" else int(size)})
 
     def _at(self, loaded: LoadedService, load: RequestLoad) -> ServeResult:
         _check_positions(loaded, int((load.inputs + load.outputs).max()))
@@ -252,7 +257,13 @@ class _Service:
     ) -> tuple[ReplayedRequests, SteadyState | None]:
         """Return what happens to requests, and of those at a rate whether it is sustained."""
         if given.rate is None:
-            return replay_requests(load, self._deployment), None
+            replayed = replay_requests(load, self._deployment)
+            if not replayed.seconds:
+                raise ScenarioError(
+                    f"{self._loaded.where('load', 'requests')}: the measured requests end together"
+                    " with those of the warm-up, so that no time is measured (use more)"
+                )
+            return replayed, None
         backlog = self._backlog
         growth = max(0.0, given.rate - backlog.rate)
         if given.requests is not None:

@@ -88,7 +88,7 @@ def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float])
     Parameters
     ----------
     load : lengths of the requests, in the order in which they are served
-    rates : of arrivals, which are compared with the sustainable one [1/s]; none to know it alone
+    rates : of arrivals, which are compared with the sustainable one, if any [1/s]
     """
     alike = deployment.replicas if deployment.prefill is None else 1
     served = replace(deployment, replicas=deployment.replicas // alike)
@@ -142,7 +142,7 @@ class _Backlog:
         half, more = len(ends) // 2, 2 * len(ends)
         lasted = float(ends[-1] - ends[half - 1])
         if not lasted:  # a static batch ends as a whole
-            return min(more, self._most)
+            return more if more <= self._most else 0
         spent = np.array([r.finish - r.admitted for r in completed[half:]])
         rate = (len(ends) - half) / lasted
         together = max(1, round(float(spent.mean()) * rate))  # Little's law
