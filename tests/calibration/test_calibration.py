@@ -31,6 +31,7 @@ from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.accelerator import build_accelerator
 from commands import ending, output, rejected
 from measured_runs import shipped_cases
+from wrong_values import wrong_values
 
 CHIP = "a100-80gb"
 
@@ -349,26 +350,7 @@ def test_what_runs_tell_of_a_framework_becomes_a_file_of_its_own(chip, here):
 HEADING = "kind,shape,precision,seconds\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("", "slow.csv: has no rows (columns: kind,shape,precision,seconds)"),
-        (HEADING, "slow.csv: has no rows below its heading"),
-        ("kind,shape,precision\n", "slow.csv:1: no column 'seconds' (the first line names:"),
-        (HEADING + "gem,m=1,bf16,1\n", "slow.csv:2: kind: no kind 'gem' (did you mean 'gemm'?)"),
-        (
-            HEADING + "gemm,m=8 n=8 batch=1,bf16,1\n",
-            "slow.csv:2: shape: 'm=8 n=8 batch=1' needs k (write it like 'm=4096 n=4096",
-        ),
-        (HEADING + "reduction,bytes=x,bf16,1\n", "slow.csv:2: shape: bytes: 'x' is not a number"),
-        (HEADING + "reduction,bytes=8,bf17,1\n", "slow.csv:2: precision: no 'bf17' (known: fp32,"),
-        (HEADING + "reduction,bytes=8,bf16,0\n", "slow.csv:2: seconds: must be greater than 0"),
-        (
-            HEADING + "gemm,m=8 n=8 k=8 batch=1,fp8,1\n",
-            "slow.csv:2: precision: 'a100-80gb' has no peak in fp8 (it has bf16,",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "complaint"), wrong_values("tables of a device"))
 def test_a_wrong_table_is_one_line(measured, capsys, text, complaint):
     """Each mistake of a table is reported with its line and the remedy; nothing is written."""
     Path("slow.csv").write_text(text)

@@ -5,6 +5,7 @@ import pytest
 from clustersim.calibration.kernels.expert_loads import expert_loads
 from clustersim.calibration.kernels.tables import has_accelerators, read_tables
 from clustersim.errors import ScenarioError
+from wrong_values import wrong_values
 
 
 def table(folder, *lines):
@@ -164,33 +165,10 @@ def test_kernels_without_a_surface_are_counted(tmp_path):
     assert list(read.left_out.values()) == [1]
 
 
-@pytest.mark.parametrize(
-    ("lines", "complaint"),
-    [
-        (["accelerator,kernel,dtype"], "kernels.csv:1: no column 'seconds'"),
-        (["kernel,seconds"], "kernels.csv:1: no column 'accelerator'"),
-        (["accelerator,m,m,seconds"], "kernels.csv:1: column 'm' given twice"),
-        ([PRODUCT, "x,gem,bf16,1,1,1,1"], "kernels.csv:2: kernel: no 'gem' (known: all_gather"),
-        (
-            [PRODUCT, "x,gemm,bf17,1,1,1,1"],
-            "kernels.csv:2: dtype: no number format 'bf17' (known: a4w4",
-        ),
-        ([PRODUCT, "x,gemm,bf16,1,0,1,1"], "kernels.csv:2: n: must be at least 1, not 0"),
-        ([PRODUCT, "x,gemm,bf16,1,1,1,0"], "kernels.csv:2: seconds: must be above 0"),
-        ([PRODUCT, "x,gemm,bf16,1,1,1,inf"], "kernels.csv:2: seconds: 'inf' is not a number"),
-        (
-            ["accelerator,kernel,dtype,m,n,seconds", "x,gemm,bf16,1,1,1"],
-            "kernels.csv:2: k: missing",
-        ),
-        (
-            [PRODUCT, "x,gemm,bf16,1,1,1,1,1"],
-            "kernels.csv:2: has more cells than the first line has columns",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("lines", "complaint"), wrong_values("tables of kernels"))
 def test_a_wrong_table_is_one_line(here, lines, complaint):
     """A row that cannot be used is named with its line, its column and what is allowed."""
-    file = table(here, *lines)
+    file = table(here, lines)
 
     with pytest.raises(ScenarioError) as problem:
         read_tables([file])

@@ -16,6 +16,7 @@ from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 from clustersim.reports.step.text import answer
 from clustersim.scenario.load import from_mapping, load, load_any
+from wrong_values import wrong_values
 
 KINDS = ("accelerator", "library", "node", "cluster", "model", "framework")
 SHIPPED = [(kind, name) for kind in KINDS for name in finding.entry_names(kind)]
@@ -140,41 +141,7 @@ def line_of(text, start):
     return text[: text.index(start)].count("\n") + 1
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "key", "problem"),
-    [
-        (
-            UNITS, UNITS.replace("110", "0"), "compute_units",
-            "must be at least 1, not 0"
-        ),
-        (
-            UNITS, UNITS.replace("source: olcf", "source: olcf, assumed: both"), "compute_units",
-            "needs either 'source' or 'assumed', and not both"
-        ),
-        (
-            UNITS, "compute_units: {value: 110}", "compute_units",
-            "needs either 'source' or 'assumed', and not both"
-        ),
-        (
-            UNITS, UNITS.replace("}", ", sourc: olcf}"), "compute_units.sourc",
-            "unknown key (did you mean 'source'?)"
-        ),
-        (
-            CAPACITY, CAPACITY.replace("64 GB", "64"), "memory.capacity",
-            "64 has no unit (write it like 64 GB or 105 MiB;"
-            " units: B or b (bits), with k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi)"
-        ),
-        (
-            CAPACITY, CAPACITY.replace("64 GB", "64 GB/s"), "memory.capacity",
-            "'64 GB/s' is not in a unit of bytes (write it like 64 GB or 105 MiB;"
-            " units: B or b (bits), with k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi)"
-        ),
-        (
-            "bandwidth: {value: 1600 GB/s", "bandwidth: {value: -1600 GB/s",
-            "memory.bandwidth", "must be greater than 0, not '-1600 GB/s'"
-        )
-    ]
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "key", "problem"), wrong_values("facts of an accelerator"))
 def test_a_wrong_value_is_named_with_file_line_and_key(folder, old, new, key, problem):
     """The one line of the error has the place, the problem, and what is allowed."""
     assert old in DEVICE
@@ -423,48 +390,7 @@ class Machine(Strict):
     fabric: dict[str, str]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        ("size: 4", "size: many", "4: cluster.size: must be a whole number, not 'many'"),
-        ("size: 4", "size: 4.5", "4: cluster.size: must be a whole number, not 4.5"),
-        ("size: 4", "size: [4]", "4: cluster.size: must be a whole number, not a list"),
-        ("size: 4", "size: true", "4: cluster.size: must be a whole number, not true"),
-        ("size: 4", "size: 0", "4: cluster.size: must be at least 1, not 0"),
-        (
-            "size: 4", "size: {assumed: why}",
-            "4: cluster.size: has no value"
-            " (write {value: 4, source: KEY} or {value: 4, assumed: why})"
-        ),
-        (
-            "size: 4", "size:",
-            "4: cluster.size: must be a value with its proof,"
-            " {value: 4, source: KEY} or {value: 4, assumed: why}, not null"
-        ),
-        (
-            "0.94}", "fast}", "5: cluster.nic.efficiency: must be a number, not 'fast'"
-        ),
-        (
-            "{type: switch}", "{type: mesh}",
-            "6: cluster.fabric.type: must be 'switch', 'fat-tree', 'dragonfly', 'torus' or 'links',"
-            " not 'mesh'"
-        ),
-        (
-            "{type: switch}", "{}",
-            "6: cluster.fabric.type: missing"
-            " (allowed: switch, fat-tree, dragonfly, torus, links)"
-        ),
-        (
-            "{type: switch}", "flat",
-            "6: cluster.fabric: must be a table such as {type: switch}, not 'flat'"
-        ),
-        (
-            "{type: switch}", "{type: switch}\nsources: {a: 1}",
-            "7: cluster.sources.a: must be a table with keys such as title, where, read, not 1"
-        ),
-        ("name: my-box", "name: my-box\ntitle: 5", "3: cluster.title: must be text, not 5")
-    ]
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "problem"), wrong_values("a cluster of plain values"))
 def test_errors_of_a_catalogue_file_are_in_plain_words(box, old, new, problem):
     """Python's types are never named: the line says what is wrong and the form that is right."""
     message = complaint(box, BOX.replace(old, new), "my-box")

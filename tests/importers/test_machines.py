@@ -27,6 +27,7 @@ from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load
 from clustersim.topology.cluster import build_cluster
 from commands import ending, rejected
+from wrong_values import wrong_values
 
 FILES = Path(__file__).parents[1] / "data" / "import"
 GOOD = {
@@ -608,33 +609,7 @@ ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
 EXTERNAL = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]>'
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "complaint"),
-    [
-        ("nccl-h100.xml", 'tclass="0x068000"/>', 'tclass="0x068000">', ":10: is not valid XML"),
-        (
-            "nccl-h100.xml",
-            'count="4"',
-            'count="many"',
-            ":6: <nvlink> count: 'many' is not 1 to 1000",
-        ),
-        ("nccl-h100.xml", "0x068000", "0x030200", ":6: nvlink leads to no GPU: 0000:05:00.0"),
-        ("nccl-h100.xml", "system", "topology", ":1: <topology> is not the root"),
-        ("nccl-h100.xml", "<system", "<!DOCTYPE x>\n<system", ":1: declares a document type"),
-        ("nccl-h100.xml", "<system", f"{ENTITIES}\n<system", ":1: declares a document type"),
-        ("nccl-h100.xml", "<system", f"{EXTERNAL}\n<system", ":1: declares a document type"),
-        ("nvidia-smi-polaris.txt", "GPU2   NV4", "GPU2   NV9", ":1: the matrix is not symmetric"),
-        ("nvidia-smi-polaris.txt", "NV4    X", "NV4    ?", ":3: GPU1, GPU1: '?' is no"),
-        ("nvidia-smi-polaris.txt", "mlx5_1 SYS", "gone   SYS", ":1: the matrix has no row for mlx"),
-        ("rocm-smi-mi250x.txt", "GPU6", "GPUX", ":2: no columns GPU0, GPU1"),
-        ("astra-sim-h100.yml", "Switch", "Mesh", ":2: topology[0]: 'Mesh' is not one of Ring"),
-        ("astra-sim-h100.yml", "400.0", "", ":4: bandwidth: must be a list with one entry"),
-        ("astra-sim-h100.yml", "936.25", "1, 2", ": the lists have different lengths"),
-        ("astra-sim-h100.yml", "400.0", ".nan", ":4: bandwidth[0]: nan is not a number"),
-        ("ibnetdiscover-old.txt", "4xSDR", "4xFAST", ":5: [22]: no rate such as 4xHDR"),
-        ("ibnetdiscover-old.txt", ' "SW-6IB4 Voltaire" lid 3 4xSDR', "", ":7: [10]: no rate"),
-    ],
-)
+@pytest.mark.parametrize(("name", "old", "new", "complaint"), wrong_values("files of machines"))
 def test_a_broken_or_hostile_file_is_named_with_its_line(name, old, new, complaint):
     """One line states the first wrong place and what is allowed; no entity is ever expanded."""
     with pytest.raises(ClustersimError) as error:

@@ -20,6 +20,7 @@ from clustersim.scenario.load import from_mapping, load
 from clustersim.scenario.schema import json_schema
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
+from wrong_values import wrong_values
 
 SCENARIO = (finding.shipped("scenario") / "frontier-22b.yaml").read_text(encoding="utf-8")
 LINES = {line.partition(":")[0]: n for n, line in enumerate(SCENARIO.splitlines(), 1)}
@@ -189,38 +190,7 @@ def test_an_entry_with_a_value_is_replaced_as_a_whole():
 # --- bad input ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        (
-            "precision: fp16", "precision: fp7",
-            "precision: must be 'fp32', 'tf32', 'fp16', 'bf16', 'fp8' or 'mxfp8',"
-            " not 'fp7'"
-        ),
-        (
-            "pipeline: 8", "pipeline: 0",
-            "plan.pipeline: must be at least 1, not 0"
-        ),
-        (
-            "schedule: 1f1b", "schedule: 1f2b",
-            "plan.schedule: must be 'gpipe', '1f1b', 'interleaved-1f1b', 'looped-bfs',"
-            " 'zb-h1', 'zb-h2', 'zb-v', 'dualpipe', 'dualpipe-v' or a .txt file of steps,"
-            " not '1f2b'"
-        ),
-        ("tensor: 1,", "tensor: 1, tensr: 2,", "plan.tensr: unknown key (did you mean 'tensor'?)"),
-        ("micro: 1, ", "", "batch.micro: missing (it must be given)"),
-        ("global: 640", "global: 6.5",
-            "batch.global: must be a whole number,"
-            " not 6.5"
-        ),
-        ("metric: tflops_per_device", "metric: speed",
-            "published[0].metric: must be 'step_time_s', 'tokens_per_s',"
-            " 'tokens_per_s_per_device', 'tflops_per_device', 'mfu', 'hfu', 'memory_bytes',"
-            " 'power_w' or 'fits',"
-            " not 'speed'"
-        )
-    ]
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "problem"), wrong_values("values of a scenario"))
 def test_a_wrong_value_of_a_scenario_is_named(case, old, new, problem):
     """File, line, key, value and what is allowed stand on one line."""
     line = SCENARIO[: SCENARIO.index(old)].count("\n") + 1

@@ -1,5 +1,6 @@
 """Which of several equal paths a flow takes: by hash, over a neighbour, along listed cables."""
 
+import json
 from collections import Counter
 from itertools import pairwise
 from math import prod
@@ -17,6 +18,7 @@ from clustersim.topology.cluster import build_cluster
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
 from clustersim.topology.fabrics.fat_tree import FatTreeFabric
 from clustersim.topology.links import Hop, choose
+from wrong_values import wrong_values
 
 MODEST = settings(max_examples=20, deadline=None)
 NIC = Hop("", 25e9, 1e-6, "nic")
@@ -351,47 +353,10 @@ def test_two_nics_on_one_cable_need_no_switch():
     ]
 
 
-@pytest.mark.parametrize(
-    ("links", "complaint"),
-    [
-        (
-            [["n0.nic0", "s", "1 GB/s"]],
-            "cluster.fabric.links: no cable for n1.nic0"
-            " (each NIC of the 2 nodes needs one: [n1.nic0, SWITCH, BANDWIDTH])",
-        ),
-        (
-            [["s", "t", "1 GB/s"]],
-            "cluster.fabric.links: no cable for n0.nic0 and 1 more"
-            " (each NIC of the 2 nodes needs one: [n0.nic0, SWITCH, BANDWIDTH])",
-        ),
-        (
-            [["n0.nic0", "s", "1 GB/s"], ["n1.nic0", "t", "1 GB/s"]],
-            "cluster.fabric.links: n0.nic0 and n1.nic0 are not connected",
-        ),
-        (
-            [["n0.nic0", "s", "1 GB/s"], ["n0.nic0", "t", "1 GB/s"]],
-            "cluster.fabric.links[1]: n0.nic0 has a second cable"
-            " (a NIC has one; put a switch between)",
-        ),
-        ([["s", "s", "1 GB/s"]], "cluster.fabric.links[0]: joins s to itself"),
-        (
-            [["n0.nic1", "s", "1 GB/s"]],
-            "cluster.fabric.links[0]: n0.nic1 is not a NIC: a node has nic0 to nic0",
-        ),
-        (
-            [["n0.dev0", "s", "1 GB/s"]],
-            "cluster.fabric.links[0]: n0.dev0 is not a NIC: a node has nic0 to nic0",
-        ),
-        (
-            [["a>b", "s", "1 GB/s"]],
-            "cluster.fabric.links[0]: 'a>b' is not a valid name ('>' and '#' are not allowed)",
-        ),
-    ],
-    ids=["missing", "all missing", "apart", "two cables", "loop", "nic", "device", "name"],
-)
+@pytest.mark.parametrize(("links", "complaint"), wrong_values("cables of a fabric"))
 def test_a_list_that_leaves_a_nic_alone_is_invalid(links, complaint):
     """The message names the entry or the NIC, and what to do."""
     with pytest.raises(CatalogError) as error:
-        listed(links)
+        listed(json.loads(links))
 
     assert str(error.value) == complaint
