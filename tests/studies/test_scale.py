@@ -28,6 +28,7 @@ from clustersim.studies.scale.text import format_skipped
 from commands import printed
 from scalings import answer_of, made_up
 from small import EIGHT
+from wrong_values import wrong_values
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "scaling.txt"
 
@@ -129,28 +130,13 @@ def test_another_axis_takes_the_devices():
 
 
 @pytest.mark.parametrize(
-    ("name", "axis", "devices", "reason"),
-    [
-        ("frontier-22b", "data", 20, "a node has 8 devices (nearest: 16 or 24 devices)"),
-        (
-            "frontier-22b",
-            "context",
-            24,
-            "context 1 on 16 devices would be 1.5 (nearest: 16 or 32 devices)",
-        ),
-        (
-            "frontier-175b",
-            "pipeline",
-            8,
-            "the batch of 2 on 128 devices would be 0.125 (nearest: 64 devices)",
-        ),
-    ],
+    ("name", "axis", "devices", "reason"), wrong_values("points of a scaling curve")
 )
 def test_invalid_numbers_have_a_reason(name, axis, devices, reason):
     """What does not divide is named with the nearest numbers that do."""
     own = {"frontier-22b": 16, "frontier-175b": 128}[name]
-    found = points_of("batch.global=2", name=name, weak=(own, devices), axis=axis)
-    problem = found[devices].problem
+    found = points_of("batch.global=2", name=name, weak=(own, int(devices)), axis=axis)
+    problem = found[int(devices)].problem
 
     assert problem == reason
 

@@ -33,6 +33,7 @@ from clustersim.validation.grading import (
     measured_memory,
 )
 from measured_runs import SMALL, row_of, shipped_cases
+from wrong_values import wrong_values
 
 A100 = 312e12
 
@@ -139,33 +140,7 @@ def test_a_file_that_is_no_list_is_refused_in_one_line(tmp_path, text, problem):
 # --- not gradable, because ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("unknown-accelerator", "no machine file for 'TPU-v9', 4 a node"),
-        (
-            "missing-keys",
-            "not stated: accelerator, model family, layers, hidden width, heads, ffn width,"
-            " number of devices, tensor degree, pipeline degree, data degree, global batch,"
-            " sequence length, precision",
-        ),
-        (
-            "wrong-types",
-            "system.gpus: [8] is not a whole number; model.layers: 'many' is not a whole number;"
-            " measured.step_time_s: -1 is not a number from 1e-12 to 1e15",
-        ),
-        ("row 9", "row 9 is 'just a text', not a mapping"),
-        ("good (row 10)", "row 10 has the id of row 1"),
-        ("part-of-a-mesh", "part of a node of direct links: 4 of its 8 devices"),
-        (
-            "does-not-divide",
-            "plan.tensor: 3 does not divide the 16 attention heads and 4096 ffn columns of 'tiny'"
-            " (divisors up to 6: 1, 2, 4)",
-        ),
-        ("no-whole-nodes", "12 devices do not fill whole nodes of 8"),
-        ("efficiency-only", "scaling efficiency against an unstated start"),
-    ],
-)
+@pytest.mark.parametrize(("name", "why"), wrong_values("measured cases"))
 def test_a_case_that_cannot_be_graded_says_why(small, name, why):
     """The reason names what is missing, what is wrong or what the model does not have."""
     assert small[name]["why"] == why

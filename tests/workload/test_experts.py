@@ -18,6 +18,7 @@ from clustersim.workload.model import Layer
 from clustersim.workload.ops import backward, forward
 from clustersim.workload.parameters import layer_parameters
 from clustersim.workload.routing import nodes_of_token, route, task_shares, zipf_shares
+from wrong_values import wrong_values
 
 MODEST = settings(max_examples=20, deadline=None)
 SHARES = st.lists(st.floats(0.01, 100), min_size=8, max_size=8)
@@ -190,27 +191,11 @@ def test_dropped_tokens_are_not_computed():
 # --- what cannot be -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        (["plan.expert=3"], "plan.expert: 3 does not divide the 8 experts"),
-        (["plan.tensor=2", "plan.data=8"], "tensor ranks with experts share out the tokens"),
-        (["plan.expert_tensor=4"], "does not divide the 16 ranks of a stage"),
-        (["experts={load: histogram, histogram: [1, 2]}"], "2 numbers for the 8 experts"),
-        (["experts={load: task-gate, tasks: [1, 1]}"], "'task-gate' sends a token to one expert"),
-        (["experts={exponent: 2}"], "exponent: has no effect with load 'balanced'"),
-        (["framework=megatron-lm"], "has experts, which 'megatron-lm' does not run"),
-        (["model=llama2-7b"], "plan.expert: 8 has no effect, 'llama2-7b' has no experts"),
-        (
-            ["model=llama2-7b", "plan.expert=1", "experts={load: zipf}"],
-            "experts: has no effect, 'llama2-7b' has no experts",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changes", "complaint"), wrong_values("mixtures of experts"))
 def test_an_impossible_mixture_is_told_what_would_do(changes, complaint):
     """One line states the violated rule, and a valid value."""
     with pytest.raises(ClustersimError) as caught:
-        build_job(scenario(*changes))
+        build_job(scenario(*changes.split("\n")))
 
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -13,6 +13,7 @@ from clustersim.program.blocks.blocks import Blocks
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import BACKWARD, FORWARD
+from wrong_values import wrong_values
 
 MODEST = settings(max_examples=20, deadline=None)
 DENSE = ("gpt3-2.7b", {"tensor": 4, "data": 2}, (4, 1, 2048))
@@ -130,23 +131,7 @@ def steady_memory(framework):
     return steady_parts(build_job(case(f"framework={framework}")), 0)
 
 
-@pytest.mark.parametrize(
-    ("setting", "problem"),
-    [
-        (
-            "recompute=full",
-            "--set recompute=full: recompute: 'megatron-core-graphs' captures layers in graphs,"
-            " which cannot be recomputed as a whole (take selective, ops or none, or a framework"
-            " without graphs)",
-        ),
-        (
-            "offload.activations=true",
-            "--set offload.activations=true: offload: 'megatron-core-graphs' captures layers in"
-            " graphs, which cannot copy to the host (leave it out, or take a framework without"
-            " graphs)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("setting", "problem"), wrong_values("layers in graphs"))
 def test_what_no_graph_can_hold_is_refused(setting, problem):
     """Layers recomputed as a whole and copies to the host are invalid, with what to do."""
     with pytest.raises(PlanError) as caught:
