@@ -158,7 +158,7 @@ def test_the_interaction_of_changes_is_reported(kind, alone, together, of_sum):
     assert result.sum == pytest.approx(sum(each.change for each in result.changes))
     assert result.product == pytest.approx(prod(each.gain for each in result.changes))
     assert chart.end / chart.start == pytest.approx(1 / result.together.gain)
-    assert f"{100 * of_sum:.1f} % of the sum" in text.rows(result)[0].text
+    assert f"{100 * of_sum:.1f} % of the sum" in next(text.rows(result)).text
     assert measures_of(result.base.kinds)[result.by].label in render(page(result))
 
 
@@ -214,7 +214,7 @@ def test_changes_of_other_batches_are_explained_by_a_token():
 
     assert result.changes[0].gain == pytest.approx(4 / 3)
     assert result.changes[0].account == "token"
-    assert "other tokens in a step" in text.rows(result)[0].text
+    assert "other tokens in a step" in next(text.rows(result)).text
 
 
 def test_a_sum_that_saves_nothing_has_no_share():

@@ -184,7 +184,7 @@ def _groups(result: "Result") -> Section:
     """Return the groups of ranks that communicate, and their links."""
     heading = "Communication groups"
     if not result.groups:
-        return Section(heading, "groups", ("There is a single rank, which does not communicate.",))
+        return Section(heading, "groups")
     names = ("group", ">ranks", ">groups", ">nodes per group", "links between neighbours")
     lines = (
         (
@@ -210,7 +210,7 @@ def _published(result: "Result") -> Section:
     """Return every published number with the predicted one."""
     heading = "Comparison with published results"
     if not result.published:
-        return Section(heading, "published", ("The scenario states no published results.",))
+        return Section(heading, "published")
     names = ("metric", ">published", ">predicted", ">error", "source")
     caption = "Published and predicted; the error is predicted / published - 1"
     table = text_table(caption, names, map(_row, result.published))
