@@ -5,9 +5,9 @@ r"""The steady state of a service at an open rate: what it sustains, and when a 
 
 A service whose queue is never empty completes requests at the highest rate that it sustains, and
 below this rate its queue is stable: the saturation rule, Baccelli and Foss 1995, Journal of Applied
-Probability 32(2).  It is that of a replay in which all requests are there at the start.  A stable
-service is then replayed at its rate, until the intervals of its mean times are narrow; requests of
-the warm-up, and those whose successors the replay did not reach, are not measured.
+Probability 32(2).  It is that of a replay in which requests always wait.  A stable service is then
+replayed at its rate, until the intervals of its mean times are narrow; requests of the warm-up, and
+those whose successors the replay did not reach, are not measured.
 """
 
 from collections.abc import Sequence
@@ -96,8 +96,15 @@ def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float])
     review = _Backlog([rate / alike for rate in rates], first, len(load.inputs))
     outputs = load.outputs.copy()
     outputs[:first] = np.ceil(outputs[:first] * (GOLDEN * np.arange(1, first + 1) % 1))
-    arrivals = np.zeros(len(load.inputs))
-    backlog = replace(load, outputs=outputs, arrivals=arrivals, warm_up=0, review=review)
+    backlog = replace(
+        load,
+        outputs=outputs,
+        arrivals=None,
+        users=2 * _room(load, served),
+        warm_up=0,
+        before=0.0,
+        review=review,
+    )
     replayed = replay_requests(backlog, served)
     count, begin = review.skipped, replayed.requests[review.skipped - 1].finish
     measured = replayed.requests[count:]
@@ -119,6 +126,18 @@ def _together(load: RequestLoad, deployment: Deployment) -> int:
     tokens = float(load.inputs.mean() + load.outputs.mean() / 2)
     room = int(model.blocks * model.block_tokens / tokens)
     return min(replicas * min(room, model.scheduling.sequences), len(load.inputs) // 2)
+
+
+def _room(load: RequestLoad, deployment: Deployment) -> int:
+    """Return more requests than can be in a service at once, or all of them."""
+    pools = [(deployment.model, deployment.replicas)]
+    if deployment.prefill is not None:
+        pools.append((deployment.prefill, deployment.prefill_replicas))
+    fewest, room = int(load.inputs.min()), 0
+    for model, replicas in pools:
+        sequences = max(model.stages, model.scheduling.sequences)
+        room += replicas * min(sequences, model.blocks * model.block_tokens // fewest)
+    return max(1, min(room, len(load.inputs) // 2))
 
 
 class _Backlog:
