@@ -328,6 +328,10 @@ class Memory(Protocol):
         """Whether the devices have room."""
 
     @property
+    def tight(self) -> bool:
+        """Whether it fits with less room than the errors of predictions."""
+
+    @property
     def verdict(self) -> str:
         """The same in words, with the reason."""
 

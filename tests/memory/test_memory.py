@@ -216,7 +216,7 @@ def test_no_job_fails_for_blocks_that_nothing_uses():
 
     assert tight.memory.fits
     assert tight.memory.fullest.parts["fragmentation"] <= 1e6
-    assert not small.memory.within
+    assert not small.memory.fits
 
 
 FLAT = "framework.memory.step=10"
@@ -330,21 +330,6 @@ def test_whole_inputs_are_buffered_only_where_tokens_are_shared():
     shared, alone = (parts(*changed)["communication_buffers"] for changed in (WHOLE, apart))
 
     assert shared - alone == pytest.approx(3 * whole)
-
-
-def test_a_peak_within_the_error_of_predictions_is_tight_and_no_refusal():
-    """A device that lacks a tenth may hold the job; one that lacks a third cannot."""
-    stage = StageMemory(0, {}, (), 0.0, {"runtime": 11 * 2.0**30})
-    enough, tight, small = (Verdict((stage,), capacity * 2.0**30) for capacity in (12, 10, 8))
-
-    assert [(v.fits, v.tight, v.within) for v in (enough, tight, small)] == [
-        (True, False, True),
-        (True, True, False),
-        (False, False, False),
-    ]
-    assert tight.reason == (
-        "tight: 11.0 of 10.0 GiB on stage 0, within the 15 % error of predictions"
-    )
 
 
 def test_a_host_that_is_too_small_is_named():

@@ -512,17 +512,15 @@ def test_search_prints_its_finding_first(capsys, tmp_path):
 def test_a_best_layout_without_room_for_errors_of_predictions_names_a_limit(found):
     """A layout at the edge of the memory was reported like one with room to spare."""
     memory = found.best.memory
-    needed = memory.peak_bytes - memory.parts["fragmentation"]
 
-    def margins(capacity: float) -> list[str]:
-        best = replace(found.best, memory=replace(memory, capacity_bytes=capacity))
+    def margins(tight: bool) -> list[str]:
+        best = replace(found.best, memory=replace(memory, tight=tight))
         return [line.text for line in rows(replace(found, best=best)) if line.label == "margin"]
 
-    assert margins(1.16 * needed) == []
-    (edge,) = margins(1.14 * needed)
-    assert edge.endswith(
-        f"with a margin of that: --limit 'memory<={int(1.14 * needed / 1.15 / GIB)}GiB'"
-    )
+    assert margins(tight=False) == []
+    (edge,) = margins(tight=True)
+    limit = int(memory.capacity_bytes / memory.errors.above / GIB)
+    assert edge.endswith(f"with a margin of that: --limit 'memory<={limit}GiB'")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from clustersim.answers import from_json, to_json
 from clustersim.errors import PlanError, ScenarioError, SimulationError
 from clustersim.render.page.page import render
 from clustersim.render.tables import columned
+from clustersim.reports.measures import VERDICT_STYLES
 from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant
 from clustersim.simulation.measures import measures_of
 from clustersim.simulation.step.simulate import simulate
@@ -254,7 +255,7 @@ def test_a_terminal_gets_the_same_table():
     result = ranked({"matmul": 10.0}, heavy, {"matmul": 8.0}, changes=PAIR, together=INVALID)
     console = Console(width=100, force_terminal=True, color_system="standard")
     with console.capture() as shown:
-        console.print(columned(text.table(result), text.WORDS, text.UNFIT))
+        console.print(columned(text.table(result), text.WORDS, VERDICT_STYLES))
     lines = re.sub(r"\x1b\[[\d;]*m", "", shown.get()).splitlines()
 
     assert max(map(len, lines)) <= 100
@@ -367,11 +368,11 @@ def test_a_batch_is_ranked_by_its_latency():
 N, P = r"[\d.,]+", r"[\d.]+ %"  # a number, a share
 
 TEXT = rf"""
-recompute=none is best: step time {N} s -> {N} s \(-{P}\)
+recompute=none is best: step time {N} s -> {N} s \(-{P}\), tight in memory
 
  +gain +step +tokens/s +MFU +peak memory +change +main part +bottleneck +memory
  +1 +{N} s +{N} +{P} +{N} GiB  base .*  fits
- *{N}  -{P} +{N} s +{N} +{P} +{N} GiB  recompute=none +less [a-z ]+  .* fits
+ *{N}  -{P} +{N} s +{N} +{P} +{N} GiB  recompute=none +less [a-z ]+  .* tight
  *{N}  \+{P} +{N} s +{N} +{P} +{N} GiB  cluster.nic.bandwidth=/64  more [a-z ]+  .* fits
 together      the 2 valid changes: step time {N} s -> {N} s \(\+{P}\), gain {N}; separate gains .*
 invalid       plan.data=4: .*: plan: tensor 1 x pipeline 8 x data 4 = 32 ranks, .*

@@ -37,12 +37,16 @@ LEGIBLE: Final = 10.0
 
 
 class Card(NamedTuple):
-    """A number in large letters, with its label and a remark; a `warning` is highlighted."""
+    """A number in large letters, with its label and a remark.
+
+    A `warning` is highlighted, and so is, in a colour of its own, a `caution`.
+    """
 
     label: str
     value: str
     note: str = ""
     warning: bool = False
+    caution: bool = False
 
 
 class Swatch(NamedTuple):

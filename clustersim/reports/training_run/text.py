@@ -37,7 +37,11 @@ METRICS: Final = {
 def rows(answer: TrainAnswer) -> list[Row]:
     """Return the lines of an answer."""
     return [
-        *([] if answer.fits else [Row("memory", answer.memory, warning=True)]),
+        *(
+            [Row("memory", answer.memory, not answer.fits, answer.room.tight)]
+            if answer.room.tight or not answer.fits
+            else []
+        ),
         Row("duration", _duration(answer)),
         Row("goodput", _goodput(answer)),
         *(Row("reason", text, warning=True) for text in answer.warnings),

@@ -78,7 +78,7 @@ def simulate(
         loaded = loaded_from(scenario, settings)
         job = build_job(loaded)
         result = _replayed(loaded, job, estimate_memory(job), began)
-        return _advised(result, loaded) if advise and not result.memory.within else result
+        return _advised(result, loaded) if advise and not result.memory.fits else result
 
 
 def simulate_if_it_fits(loaded: Loaded) -> Result | Verdict:
@@ -95,7 +95,7 @@ def simulate_if_it_fits(loaded: Loaded) -> Result | Verdict:
     with garbage_collection_off():
         job = build_job(loaded)
         memory = estimate_memory(job)
-        return _replayed(loaded, job, memory, began) if memory.within else memory
+        return _replayed(loaded, job, memory, began) if memory.fits else memory
 
 
 def loaded_from(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from clustersim.answers import record
+from clustersim.memory.verdict import MemoryRoom
 from clustersim.metrics.bill import Bill
 from clustersim.simulation.measures import Account
 from clustersim.units import format_bytes, format_duration
@@ -335,6 +336,7 @@ class TrainAnswer:
     assumed : keys that no source states, with the reason
     memory : whether a step fits, in words
     fits : whether it fits
+    room : need, reserve and capacity of a device of the fullest stage
     wall_s : time that the simulation took [s]
     power_levels : power over a step; null where power is not stated
     bill : what energy, emissions and price are made of; null where power is not stated
@@ -369,6 +371,7 @@ class TrainAnswer:
     assumed: Mapping[str, str]
     memory: str
     fits: bool
+    room: MemoryRoom
     wall_s: float
     power_levels: PowerLevels | None = None
     bill: Bill | None = None

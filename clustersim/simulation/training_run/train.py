@@ -16,6 +16,7 @@ from clustersim.catalog.changes import Settings
 from clustersim.errors import PlanError
 from clustersim.failures.causes import best_interval, flat_range
 from clustersim.failures.renewal import ACCOUNTS
+from clustersim.memory.verdict import MemoryRoom
 from clustersim.metrics.bill import bill
 from clustersim.scenario.costs import rate_of, site_of
 from clustersim.scenario.load import Loaded
@@ -128,6 +129,7 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
         assumed=result.assumed,
         memory=result.memory.reason,
         fits=result.memory.fits,
+        room=answer_from(MemoryRoom, result.memory.answer),
         wall_s=whole.wall,
     )
 

@@ -243,6 +243,7 @@ def _ranked(
         measures=numbers,
         tie=best is not None and _ties(incumbent, best),
         missed=missed,
+        tight=incumbent.answer.memory.tight,
     )
 
 

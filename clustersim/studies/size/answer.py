@@ -22,6 +22,7 @@ class SizeLayout:
     recompute : what the backward recomputes
     step_time_s : time of a step [s]
     memory_bytes : peak of the fullest stage [B]
+    tight : whether it fits in memory with less room than the errors of predictions
     """
 
     tensor: int
@@ -37,6 +38,7 @@ class SizeLayout:
     recompute: str
     step_time_s: float
     memory_bytes: float
+    tight: bool
 
 
 @record

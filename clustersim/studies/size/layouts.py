@@ -104,6 +104,7 @@ def _layout(loaded: Loaded, result: Result) -> SizeLayout:
         recompute=str(given.recompute),
         step_time_s=result.step_time,
         memory_bytes=result.memory.fullest.peak,
+        tight=result.memory.tight,
     )
 
 

@@ -100,7 +100,7 @@ def format_layout(layout: SizeLayout) -> str:
     return (
         f"tensor {layout.tensor} x pipeline {layout.pipeline} x data {layout.data}{zero}{schedule},"
         f" microbatches of {layout.micro}, {recompute} recomputation,"
-        f" {layout.memory_bytes / GIB:.1f} GiB"
+        f" {layout.memory_bytes / GIB:.1f} GiB{' (tight)' if layout.tight else ''}"
     )
 
 
