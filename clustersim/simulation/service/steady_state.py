@@ -25,11 +25,20 @@ from clustersim.engine.requests.replay import (
     replay_requests,
 )
 from clustersim.engine.requests.request import Request
-from clustersim.metrics.stationary import BATCHES, half_width, interval, warm_up
+from clustersim.metrics.stationary import (
+    BATCHES,
+    NORMAL,
+    half_width,
+    interval,
+    wait_spread,
+    warm_up,
+)
 from clustersim.simulation.service.request_statistics import (
     STATISTICS,
     first_token_times,
+    least_half_width,
     times_per_token,
+    waits,
 )
 
 FIRST: Final = 500
@@ -80,6 +89,19 @@ class Saturated:
     rate: float
     half: float | None
     replayed: ReplayedRequests
+
+    def spread(self, arrivals: Floats) -> float:
+        """Return the spread of the mean wait of a load that is sustained: see `wait_spread`.
+
+        The half-width of n services is that of their mean; services are exponential if unknown.
+        """
+        gaps = np.diff(arrivals)
+        services = 1.0
+        if self.half is not None:
+            services = (self.half / (NORMAL * self.rate)) ** 2 * len(self.replayed.measured)
+        load = 1 / (float(gaps.mean()) * self.rate)
+        variation = float(gaps.var() / gaps.mean() ** 2)
+        return wait_spread(load, variation, services) if load < 1 else inf
 
 
 def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float]) -> Saturated:
@@ -194,14 +216,20 @@ class _Backlog:
         return narrow and min(margins, default=inf) > CERTAIN * self.half
 
 
-def steady_replay(load: RequestLoad, deployment: Deployment) -> tuple[ReplayedRequests, bool]:
+def steady_replay(
+    load: RequestLoad, deployment: Deployment, spread: float = 0.0
+) -> tuple[ReplayedRequests, bool]:
     """Replay a stable service at its rate until its mean times are known.
+
+    Parameters
+    ----------
+    spread : of the mean wait, as of `Saturated`
 
     Returns
     -------
     what happened in the steady state, and whether the intervals of the means are narrow
     """
-    review = _Arrivals(load.warm_up, len(load.inputs))
+    review = _Arrivals(load, spread)
     replayed = replay_requests(replace(load, review=review), deployment)
     measured = tuple(sorted(replayed.requests, key=_number)[review.first : review.last])
     window = _window(replayed, measured, measured[0].arrival, measured[-1].arrival)
@@ -222,9 +250,10 @@ class _Arrivals:
     narrow : whether the intervals of the mean times are narrow
     """
 
-    def __init__(self, skipped: int, most: int) -> None:
+    def __init__(self, load: RequestLoad, spread: float) -> None:
         self.first, self.last, self.narrow = 0, 0, False
-        self._skipped, self._most = skipped, most
+        self._skipped, self._most = load.warm_up, len(load.inputs)
+        self._before, self._spread = load.before, spread
 
     def __call__(self, completed: Sequence[Request]) -> int:
         if not completed:
@@ -234,18 +263,23 @@ class _Arrivals:
         latency = np.array([request.finish - request.arrival for request in requests])
         self.first = max(0, min(max(self._skipped, warm_up(latency)), len(requests) - 1))
         measured = requests[self.first :]
-        times = latency[self.first :], first_token_times(measured), times_per_token(measured)
-        self.narrow = len(measured) >= FIRST and all(_is_narrow(series) for series in times)
+        least = least_half_width(STATISTICS["mean"], waits(measured, self._before), self._spread)
+        times = latency[self.first :], first_token_times(measured)
+        self.narrow = (
+            len(measured) >= FIRST
+            and all(_is_narrow(series, least) for series in times)
+            and _is_narrow(times_per_token(measured))
+        )
         more = 2 * len(completed)
         if not measured:  # the first request is longer than all others together
             return min(more, self._most)
         return 0 if self.narrow or more > min(MOST, self._most) else more
 
 
-def _is_narrow(times: Sequence[float] | Floats) -> bool:
+def _is_narrow(times: Sequence[float] | Floats, least: float = 0.0) -> bool:
     """Return whether the interval of the mean of some times is narrow; of none it is."""
     series = np.asarray(times)
-    known = interval(series, STATISTICS["mean"])
+    known = interval(series, STATISTICS["mean"], least)
     return not len(series) or (known is not None and known.share <= NARROW)
 
 
