@@ -28,7 +28,7 @@ LAYERS = """
     memory        inference
     program
     plan          cost          importers
-    topology      workload      timeline    traffic    failures    disturbance    evidence
+    topology      workload      timeline    traffic    failures    disturbance
     catalog
     units         errors      answers   arrays    bounded_cache
     escaping

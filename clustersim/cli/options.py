@@ -184,9 +184,7 @@ def print_rows(title: str | None, rows: "Sequence[Row]") -> None:
     console.print(tables.table(rows))
 
 
-def print_table(
-    cells: "Cells", words: "Collection[str]" = (), styles: Mapping[str, str] | None = None
-) -> None:
+def print_table(cells: "Cells", words: "Collection[str]" = (), warning: str = "") -> None:
     """Print a table: with wrapped cells on a terminal, as plain text elsewhere.
 
     On a terminal that is too narrow for its numbers it is plain text as well.
@@ -194,7 +192,7 @@ def print_table(
     Parameters
     ----------
     words : headings of columns that are aligned to the left
-    styles : of cells that are highlighted, by their text
+    warning : text of cells that are highlighted
     """
     from rich.console import Console
 
@@ -202,7 +200,7 @@ def print_table(
 
     console = Console()
     if console.is_terminal and cells and narrowest(cells, words) <= console.width:
-        console.print(columned(cells, words, styles or {}))
+        console.print(columned(cells, words, warning))
     else:
         echo("\n".join(aligned(cells, words)))
 

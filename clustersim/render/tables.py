@@ -1,8 +1,7 @@
 """Answers as text: lines with labels, tables with columns, numbers, settings and metrics."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from clustersim.escaping import escaped
@@ -12,17 +11,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-WARNING, CAUTION = "bold red", "bold yellow"
-"""Styles of highlighted texts on a terminal."""
-
-
 class Row(NamedTuple):
-    """One line of an answer; a `warning` is highlighted, and a `caution` in another colour."""
+    """One line of an answer; a `warning` is highlighted."""
 
     label: str
     text: str
     warning: bool = False
-    caution: bool = False
 
 
 def plain(lines: Sequence[Row]) -> list[str]:
@@ -39,8 +33,9 @@ def table(lines: Sequence[Row]) -> "Table":
     grid.add_column(style="bold", no_wrap=True, min_width=13)
     grid.add_column(overflow="fold")
     for row in lines:
-        look = WARNING if row.warning else CAUTION if row.caution else ""
-        grid.add_row(escaped(row.label), Text(escaped(row.text), style=look))
+        grid.add_row(
+            escaped(row.label), Text(escaped(row.text), style="bold red" if row.warning else "")
+        )
     return grid
 
 
@@ -106,15 +101,13 @@ PIECE: Final = 12
 """Letters of a cell of words up to which it is not wrapped."""
 
 
-def columned(
-    cells: Cells, words: Collection[str] = (), styles: Mapping[str, str] = MappingProxyType({})
-) -> "Table":
+def columned(cells: Cells, words: Collection[str] = (), warning: str = "") -> "Table":
     """Return a table for a terminal, which wraps words where it is narrow, not numbers.
 
     Parameters
     ----------
     words : headings of the columns that are aligned to the left
-    styles : of cells that are highlighted, by their text
+    warning : text of cells that are highlighted
     """
     from rich.table import Table
     from rich.text import Text
@@ -127,7 +120,7 @@ def columned(
         side: Literal["left", "right"] = "left" if left else "right"
         made.add_column(Text(name), justify=side, no_wrap=whole, overflow="fold")
     for line in cells[1:]:
-        looks = [styles.get(cell, "") for cell in line]
+        looks = ["bold red" if warning and cell == warning else "" for cell in line]
         made.add_row(*map(Text, line, looks))
     return made
 

@@ -10,6 +10,7 @@ schedule, sharding, microbatch, recomputation and offload.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import combinations
 from math import isnan, sqrt
 from statistics import fmean
@@ -18,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clustersim.answers import record
-from clustersim.metrics.prediction_interval import shipped_reach, size_of
+from clustersim.metrics.prediction_interval import reach_of, shipped_interval_data, size_of
 from clustersim.validation.outcome import Outcome
 
 
@@ -107,7 +108,7 @@ def _ranked(group: str, runs: Sequence[LayoutRun], reach: float | None) -> JobRu
 def job_runs(outcomes: Sequence[Outcome]) -> list[JobRuns]:
     """Return the jobs that were measured in at least two layouts, in the order of their file."""
     jobs: defaultdict[tuple[str, str], list[LayoutRun]] = defaultdict(list)
-    reaches: dict[tuple[str, str], float | None] = {}
+    machines: dict[tuple[str, str], tuple[str, int]] = {}
     for outcome in outcomes:
         measured = outcome.measured_rate("model")
         if measured is None or outcome.rates is None or outcome.job is None:
@@ -116,13 +117,18 @@ def job_runs(outcomes: Sequence[Outcome]) -> list[JobRuns]:
         run = LayoutRun(outcome.id, layout, measured, outcome.rates["model"])
         jobs[outcome.group, outcome.job].append(run)
         if outcome.accelerator is not None and outcome.nodes is not None:
-            reach = shipped_reach(outcome.accelerator, size_of(outcome.nodes))
-            reaches[outcome.group, outcome.job] = reach.above
+            machines[outcome.group, outcome.job] = outcome.accelerator, outcome.nodes
     return [
-        _ranked(job[0], runs, reaches.get(job))
+        _ranked(job[0], runs, _reach(*machines[job]) if job in machines else None)
         for job, runs in jobs.items()
         if len({run.layout for run in runs}) > 1
     ]
+
+
+@lru_cache
+def _reach(accelerator: str, nodes: int) -> float | None:
+    """Return measured over predicted step time at most on an accelerator; None without evidence."""
+    return reach_of(shipped_interval_data(), accelerator, size_of(nodes)).above
 
 
 def tau_of(points: Sequence[tuple[float, float]]) -> float | None:

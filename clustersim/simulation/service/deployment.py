@@ -57,7 +57,6 @@ def replica_model(pool: Pool, scenario: ServingScenario) -> ReplicaModel:
         stages=layout.pipeline,
         scheduling=rules,
         gain=_gain(scenario),
-        decoding=costs.decoding,
     )
 
 

@@ -7,7 +7,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.answers import answer_from
-from clustersim.arrays import Floats
 from clustersim.catalog.facts import STATED, stated_keys
 from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
@@ -38,7 +37,6 @@ from clustersim.simulation.service.attribution import (
 from clustersim.simulation.service.pools import Pool
 from clustersim.simulation.service.power import service_cost, service_energy
 from clustersim.simulation.service.request_statistics import (
-    NO_TIMES,
     first_token_times,
     goodput_of,
     kv_cache,
@@ -46,7 +44,6 @@ from clustersim.simulation.service.request_statistics import (
     queue,
     statistics,
     times_per_token,
-    waits,
 )
 from clustersim.units import format_seconds
 
@@ -77,7 +74,6 @@ class ServeResult:
     mean_tokens : of prompts and outputs of the requests that arrive
     before : time of a request before it reaches a replica [s]
     wall : time that the simulation took [s]
-    spread : of the mean wait, as of `Saturated`
     departures : keys whose values differ from those of the scenario file, so that its published
         numbers belong to another service
     curve : the service over its load, if loads were given
@@ -93,7 +89,6 @@ class ServeResult:
     mean_tokens: tuple[float, float]
     before: float
     wall: float
-    spread: float = 0.0
     departures: tuple[str, ...] = ()
     curve: tuple[LoadPoint, ...] = ()
 
@@ -138,22 +133,13 @@ class ServeResult:
         """Whether the measured requests are those of a steady state."""
         return self.steady is not None and self.steady.measured == "steady state"
 
-    @cached_property
-    def _waits(self) -> Floats:
-        return waits(self.requests, self.before)
-
-    def _statistics(
-        self, times: Sequence[float] | Floats, waiting: Floats = NO_TIMES
-    ) -> Statistics | None:
-        if not len(times):
-            return None
-        return statistics(times, steady=self._is_steady, waiting=waiting, spread=self.spread)
+    def _statistics(self, times: Sequence[float]) -> Statistics | None:
+        return statistics(times, steady=self._is_steady) if len(times) else None
 
     @cached_property
     def ttft(self) -> Statistics | None:
         """Time to the first token; None where the service does not fit, or the queue grows."""
-        times = first_token_times(self.requests)
-        return None if self.unstable else self._statistics(times, self._waits)
+        return None if self.unstable else self._statistics(first_token_times(self.requests))
 
     @cached_property
     def tpot(self) -> Statistics | None:
@@ -164,7 +150,7 @@ class ServeResult:
     def latency(self) -> Statistics | None:
         """Time to the last token; None where the service does not fit, or the queue grows."""
         times = [request.finish - request.arrival for request in self.requests]
-        return None if self.unstable else self._statistics(times, self._waits)
+        return None if self.unstable else self._statistics(times)
 
     # --- rates ------------------------------------------------------------------------------------
 
@@ -318,16 +304,17 @@ class ServeResult:
             tpot_s=self.tpot,
             latency_s=self.latency,
             kv=None if replayed is None else kv_cache(replayed, self.model, token),
-            queue=self._queue(),
+            queue=None
+            if replayed is None or self.unstable
+            else queue(replayed, self.before, steady=self._is_steady),
             ttft_attribution=self.first_attribution,
             unavailable={name: why for name, why in money.items() if isinstance(why, str)},
             counts=self._counts(),
             wall_s=self.wall,
         )
 
-    def _queue(self) -> Queue | None:
-        waited = None if self.unstable else self._statistics(self._waits, self._waits)
-        return None if self.replayed is None or waited is None else queue(self.replayed, waited)
+    def _queue(self, replayed: ReplayedRequests) -> Queue:
+        return queue(replayed, self.before, steady=self._is_steady)
 
     def _counts(self) -> ServeCounts:
         replayed = self.replayed
