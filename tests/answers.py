@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 from hypothesis import strategies as st
 
+from clustersim.evidence import Reach
 from clustersim.memory.verdict import HostMemory, MemoryAnswer
 from clustersim.metrics.attribution import BUBBLES, PARTS, SlowestStage
 from clustersim.metrics.communication import ExposedCommunication
@@ -61,11 +62,15 @@ def answer(parts, *, tokens=2**20, devices=8, name="made-up", fits=True, link="n
         exposed=(exposed,) if link else (),
         slowest_stage=SlowestStage(stage=0, seconds=step, mean_s=step),
         memory=MemoryAnswer(
-            peak_bytes=2.0**30,
+            need_bytes=2.0**30,
+            reserve_bytes=0.0,
             capacity_bytes=2.0**31,
+            peak_bytes=2.0**30,
             fits=fits,
             tight=False,
+            chance=None if fits else 0.0,
             verdict="fits" if fits else "does not fit",
+            errors=Reach(1.2, 1.2, 99, "99 measured peaks"),
             stage=0,
             parts={},
             state_bytes=2.0**30,
@@ -118,6 +123,8 @@ def service(token, *, first=None, devices=8, fits=True, name="made-up"):
     first = first or {"queue": 0.5, "prefill": 0.5}
     tpot, ttft = sum(token.values()), sum(first.values())
     memory = ServeMemory(
+        need_bytes=2.0**29,
+        reserve_bytes=2.0**29,
         fits=fits,
         verdict="fits" if fits else "does not fit: a device needs 2 GiB",
         parts={},

@@ -20,11 +20,11 @@ DATA = {
 
 
 @cache
-def machine(name, nodes, job=None, *, queued=False):
+def machine(name, nodes, job=None, *, issuer="benchmark"):
     """Return the first nodes of a shipped machine, or a block of its torus."""
     fabric = {"fabric": {"job": list(job)}} if job else {}
     data = {**DATA, "cluster": {"name": name, "nodes": nodes, **fabric}}
-    return build_cluster(from_mapping("test", data).scenario.cluster, nodes, queued=queued)
+    return build_cluster(from_mapping("test", data).scenario.cluster, nodes, issuer=issuer)
 
 
 STEP = Protocol("simple", base=0.0, device_hop=10e-6, network_hop=20e-6, bandwidth=1.0)

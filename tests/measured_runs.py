@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from clustersim.catalog.finding import shipped
-from clustersim.metrics.prediction_interval import MeasuredRuns
+from clustersim.evidence import MeasuredRuns
 from clustersim.validation.answer import validation_of
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.rows import parse_entries, read_entries

@@ -28,7 +28,7 @@ LAYERS = """
     memory        inference
     program
     plan          cost          importers
-    topology      workload      timeline    traffic    failures    disturbance
+    topology      workload      timeline    traffic    failures    disturbance    evidence
     catalog
     units         errors      answers   arrays    bounded_cache
     escaping

@@ -24,7 +24,7 @@ from clustersim.validation.inference.cases import FAMILY as INFERENCE
 from tools.claims.claims import judge_claims
 from tools.explanation.answer import check_number, explain
 from tools.explanation.quantities import count_quantities
-from tools.interval_data import read_interval_data, updated_runs, write_interval_data
+from tools.interval_data import interval_data, read_interval_data, write_interval_data
 from tools.missed_targets import explained_misses, read_targets
 from tools.page import Report, to_markdown
 
@@ -62,23 +62,23 @@ def validate_repository(
     if groups or explained:
         chosen = chosen.union(*selected.values())
         entries = [entry for entry in entries if entry.id in chosen]
-    earlier = [] if intervals is None else read_interval_data(intervals)  # before cases run
+    earlier = None if intervals is None else read_interval_data(intervals)  # before cases run
     with workers(jobs, tasks=len(entries)) as computing:
         observe = count_quantities if explained else None
         outcomes = run_cases(entries, computing, observe=observe)
         steps = [outcome for outcome in outcomes if not outcome.is_inference]
         known = steps if cases is None else ()
         verdicts = judge_claims(computing, known) if claims or everything else ()
-    interval_data = None
+    runs = None
     if intervals is not None:
-        write_interval_data(intervals, updated_runs([] if everything else earlier, steps))
-        interval_data = read_interval_data(intervals)
+        write_interval_data(intervals, interval_data(steps, None if everything else earlier))
+        runs = read_interval_data(intervals).runs
     misses = explained_misses(read_targets(), steps, all_cases=everything)
     return Report(
         validation_of(
             outcomes,
             curves=grade_curves(read_curves()) if everything else (),
-            interval_data=interval_data,
+            interval_data=runs,
         ),
         claims=verdicts,
         misses=misses if cases is None and not explained else (),

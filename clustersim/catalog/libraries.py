@@ -82,7 +82,10 @@ class LibraryRecord(Record):
     of compute units that a collective occupies while kernels run; 0 if missing. `message` is the
     highest rate of one message to another node, where it has fewer blocks of threads than would
     fill a NIC; that of the NIC if missing. `pairing` is the time of a byte in a ring of two
-    devices of a larger node, over that of a larger ring; 1 if missing.
+    devices of a larger node, over that of a larger ring; 1 if missing. `rate` is, for each
+    operation, the share of the bandwidth of its measured table (`topologies/kernels`) that training
+    reaches in a node, and `skew` the time that a call takes there beyond the table; operations
+    without a rate have the closed form in training.
     """
 
     kind: Literal["library"]
@@ -95,6 +98,8 @@ class LibraryRecord(Record):
     channels: Fact[Parts] | None = None
     message: Fact[Bandwidth] | None = None
     pairing: Fact[Positive] | None = None
+    rate: Fact[dict[Operation, Fraction]] | None = None
+    skew: Fact[Seconds] | None = None
 
     @model_validator(mode="after")
     def _choices_exist(self) -> Self:

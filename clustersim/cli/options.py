@@ -184,7 +184,9 @@ def print_rows(title: str | None, rows: "Sequence[Row]") -> None:
     console.print(tables.table(rows))
 
 
-def print_table(cells: "Cells", words: "Collection[str]" = (), warning: str = "") -> None:
+def print_table(
+    cells: "Cells", words: "Collection[str]" = (), styles: Mapping[str, str] | None = None
+) -> None:
     """Print a table: with wrapped cells on a terminal, as plain text elsewhere.
 
     On a terminal that is too narrow for its numbers it is plain text as well.
@@ -192,7 +194,7 @@ def print_table(cells: "Cells", words: "Collection[str]" = (), warning: str = ""
     Parameters
     ----------
     words : headings of columns that are aligned to the left
-    warning : text of cells that are highlighted
+    styles : of cells that are highlighted, by their text
     """
     from rich.console import Console
 
@@ -200,7 +202,7 @@ def print_table(cells: "Cells", words: "Collection[str]" = (), warning: str = ""
 
     console = Console()
     if console.is_terminal and cells and narrowest(cells, words) <= console.width:
-        console.print(columned(cells, words, warning))
+        console.print(columned(cells, words, styles or {}))
     else:
         echo("\n".join(aligned(cells, words)))
 

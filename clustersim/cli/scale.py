@@ -64,6 +64,7 @@ def scale(
 
 def print_curves(answer: "ScalingAnswer", written: "Sequence[Row]" = ()) -> None:
     """Print each curve: what it is, its table, and the lines below."""
+    from clustersim.reports.measures import VERDICT_STYLES
     from clustersim.studies.scale import text
 
     for position, curve in enumerate(answer.curves):
@@ -72,7 +73,7 @@ def print_curves(answer: "ScalingAnswer", written: "Sequence[Row]" = ()) -> None
         print_rows(curve.title, text.head(curve))
         echo()
         if curve.points:
-            print_table(text.table(curve), text.WORDS, text.UNFIT)
+            print_table(text.table(curve), text.WORDS, VERDICT_STYLES)
             echo()
         if notes := text.notes(curve):
             print_rows(None, notes)

@@ -51,9 +51,10 @@ def whatif(
 
 def _show(answer: "WhatIfAnswer", written: "list[Row]") -> None:
     """Print the ranking and remarks on it."""
+    from clustersim.reports.measures import VERDICT_STYLES
     from clustersim.studies.whatif import text
 
     print_rows(text.finding(answer), [])
     echo()
-    print_table(text.table(answer), text.WORDS, text.UNFIT)
+    print_table(text.table(answer), text.WORDS, VERDICT_STYLES)
     print_rows(None, [*text.rows(answer), *written])

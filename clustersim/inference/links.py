@@ -14,17 +14,11 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.engines import EngineCollectives
 from clustersim.cost import closed_form
+from clustersim.cost.kernels.collectives import LIBRARY
 from clustersim.cost.kernels.price_list import KernelPrices, LinkRates
 from clustersim.inference.layout import Layout
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.topology.cluster import Cluster
-
-LIBRARY: Final = "nccl"
-"""Name of the collective library among measured kernels, which the files of machines model."""
-
-MEASURED: Final = 8
-"""Devices of the largest groups in tables of measured collectives.  Their hops are those of a ring;
-in larger groups of a switched node the library has other algorithms, which the machine models."""
 
 GATHERED: Final = "all-gather"
 """Exchange of tokens by a gather of all of them and a reduce-scatter of the results."""
@@ -121,7 +115,7 @@ class Links:
         most = limit.get(str(ranks))  # type: ignore[call-overload]
         if most is None or not self.kernels.has("all-reduce", library):
             return usual
-        own = self.kernels.collective("all-reduce", library, ranks, nbytes, group.rates)
+        own = self.kernels.collective("all-reduce", library, ranks, nbytes, group.rates.inside)
         return np.where(nbytes <= most, own, usual)
 
     def _collective(self, group: "_Group | None", operation: str, nbytes: Floats) -> Floats:
@@ -129,14 +123,7 @@ class Links:
         if group is None:
             return np.zeros_like(nbytes)
         sent = nbytes / self.engine.rate
-        ranks = group.span.ranks
-        measured = group.span.nodes == 1 and ranks <= MEASURED
-        if measured and self.kernels.has(operation, LIBRARY):
-            seconds = self.kernels.collective(operation, LIBRARY, ranks, sent, group.rates)
-        else:
-            cost = group.communicator.cost
-            seconds = np.array([cost(operation, size).seconds for size in sent.tolist()])
-        return self.engine.skew + seconds
+        return self.engine.skew + group.communicator.seconds(operation, sent)
 
 
 class _Group(NamedTuple):

@@ -14,6 +14,8 @@ from math import ceil
 from operator import mul
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from clustersim.inference.batch import Batch, Prompt, StepTime
 from clustersim.inference.layer_work import HALF
 from clustersim.inference.memory import ReplicaMemory, replica_memory
@@ -146,6 +148,21 @@ class StepCosts:
         device = sum(count * self._stage_seconds(tables, batch) for tables, count in self._tables)
         return device + self._sent(batch) if len(self.stages) > 1 else device
 
+    def decoding(self, sequences: int, contexts: Sequence[int]) -> list[float]:
+        """Return the times from tables of steps that only decode, by their contexts [s]."""
+        if len(self.stages) > 1 or self._overlaps or self.drafting.tokens:
+            return [self.seconds(Batch(sequences, context)) for context in contexts]
+        ((times, _),) = self._tables
+        batch, own = Batch(sequences, 0), max(1.0, sequences / self._groups)
+        device = sum(self._token_parts(times, batch, 1.0).values())
+        if self._context > 1:
+            device += times.combined(own * self._verified)
+        devices = device + times.decodes(own, np.array(contexts) / sequences)
+        gap, scheduled, launched = self._host_work(batch)
+        hosts = gap + (scheduled - devices).clip(0.0) + (launched - devices).clip(0.0)
+        seconds: list[float] = (devices + hosts).tolist()
+        return seconds
+
     def slowest(self, batch: Batch) -> float:
         """Return the time of the slowest stage from tables [s]."""
         if len(self.stages) == 1:
@@ -262,23 +279,30 @@ class StepCosts:
         return max(max(amounts), sum(amounts) / self._groups)
 
     def _host(self, batch: Batch, device: float) -> float:
-        """Return how long the devices wait for the host [s]; each group has a host of its own.
+        """Return how long the devices wait for the host [s].
 
         Parameters
         ----------
         device : time of the devices in the step [s]
         """
+        gap, scheduled, launched = self._host_work(batch)
+        return gap + max(0.0, scheduled - device) + max(0.0, launched - device)
+
+    def _host_work(self, batch: Batch) -> tuple[float, float, float]:
+        """Return times of the host: between steps, and of scheduling and launching during one [s].
+
+        Each group has a host of its own.
+        """
         engine, groups = self.replica.engine, self._groups
         count = ceil((batch.sequences + len(batch.prompts)) / groups)
         others = (len(self.stages) - 1) * engine.in_flight
         scheduled = count * (engine.sequence + others)
-        if engine.scheduler.ahead:
-            scheduled = max(0.0, scheduled - device)
-        gap = engine.step + scheduled
         tokens = batch.sequences * self._verified + sum([p.tokens for p in batch.prompts])
-        if self._captured(tokens / groups, batch):
-            return gap
-        return gap + max(0.0, self._launches * engine.dispatch - device)
+        captured = self._captured(tokens / groups, batch)
+        launched = 0.0 if captured else self._launches * engine.dispatch
+        if engine.scheduler.ahead:
+            return engine.step, scheduled, launched
+        return engine.step + scheduled, 0.0, launched
 
     @cached_property
     def _launches(self) -> float:

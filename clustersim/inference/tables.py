@@ -73,6 +73,17 @@ class Line:
         knot = 0 if knot < 0 else min(knot, self._last)
         return self._values[knot] + self._slopes[knot] * (x - self._at[knot])
 
+    @cached_property
+    def _arrays(self) -> tuple[Floats, Floats, Floats]:
+        return np.array(self._at), np.array(self._values), np.array(self._slopes)
+
+    def many(self, x: Floats) -> Floats:
+        """Return the values at some numbers."""
+        at, values, slopes = self._arrays
+        knot = (at.searchsorted(x, side="right") - 1).clip(0, self._last)
+        interpolated: Floats = values[knot] + slopes[knot] * (x - at[knot])
+        return interpolated
+
 
 class Plane:
     """A function of two numbers, linear in each between knots."""
@@ -93,11 +104,20 @@ class Plane:
 
     def __call__(self, x: float, y: float) -> float:
         """Return the value at a row and a column."""
+        row, share = self._between(x)
+        return (1 - share) * self._lines[row](y) + share * self._lines[row + 1](y)
+
+    def many(self, x: float, y: Floats) -> Floats:
+        """Return the values at a row and some columns."""
+        row, share = self._between(x)
+        return (1 - share) * self._lines[row].many(y) + share * self._lines[row + 1].many(y)
+
+    def _between(self, x: float) -> tuple[int, float]:
+        """Return the knot below a row, and the share of the way to the next one."""
         row = bisect_right(self._rows, x) - 1
         row = 0 if row < 0 else min(row, len(self._rows) - 2)
         low, high = self._rows[row], self._rows[row + 1]
-        share = (x - low) / (high - low)
-        return (1 - share) * self._lines[row](y) + share * self._lines[row + 1](y)
+        return row, (x - low) / (high - low)
 
 
 class StageTimes:
@@ -172,6 +192,11 @@ class StageTimes:
     def decode(self, sequences: float, keys: float, *, prompts: bool) -> float:
         """Return the time of attention of sequences with `keys` cached tokens each [s]."""
         return (self._decode_together if prompts else self._decode)(sequences, keys)
+
+    def decodes(self, sequences: float, keys: Floats) -> Floats:
+        """Return the same from tables for some numbers of cached tokens, without prompts [s]."""
+        assert isinstance(self._decode, Plane), "times are looked up in tables"
+        return self._decode.many(sequences, keys)
 
     def prefill(self, prompt: Prompt, count: int) -> float:
         """Return the time of attention of some prompts of the same lengths, computed once [s]."""

@@ -43,6 +43,8 @@ def estimate_memory(job: Job) -> Verdict:
         job.cluster.accelerator.memory_capacity,
         node.devices,
         math.inf if node.host_memory is None else node.host_memory,
+        job.cluster.accelerator.name,
+        job.framework.name,
     )
 
 
@@ -109,7 +111,7 @@ def _stage(job: Job, stage: int, usage_by: dict[int, _Usage]) -> StageMemory:
     room = job.cluster.accelerator.memory_capacity - sum(parts.values())
     parts["fragmentation"] = min(unused, max(0.0, room))
     ranks = plan.cell * plan.data
-    return StageMemory(stage, steady, chunks, step, parts, in_flight, away, ranks)
+    return StageMemory(stage, steady, chunks, step, parts, in_flight, away, ranks, unused)
 
 
 def _unused(usage: _Usage, moving: float) -> float:

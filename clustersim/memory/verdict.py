@@ -16,6 +16,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from clustersim.answers import record
+from clustersim.evidence import Reach
+from clustersim.memory.room import UNFIT, UNLIKELY, Room, shipped_peak_errors
 from clustersim.units import GIB
 
 PARTS: Final = (
@@ -39,12 +41,8 @@ PARTS: Final = (
 STATES: Final = ("parameters", "master_weights", "gradients", "optimiser", "quantised_base")
 """Parts that are kept from step to step."""
 
-PREDICTION_ERROR: Final = 0.15
-"""Excess of predicted live memory over a measured peak that hardly any run reaches [unitless].
-
-Two of the 105 runs of ``validation/cases.yaml`` with a measured peak are predicted further above
-it; four of five peaks are predicted within it.  Unused blocks never exceed the capacity.
-"""
+SHOWN: Final = 0.05 * GIB
+"""Least unused blocks that a verdict names [B]."""
 
 Parts = Mapping[str, float]
 """Bytes by part; a missing part is 0 [B]."""
@@ -80,6 +78,8 @@ class StageMemory:
     in_flight : microbatches held at the peak, one for each chunk that is held
     host : memory of the host for one rank, by part [B]
     ranks : number of ranks of the whole job on this stage
+    reserve : unused blocks that the allocator would keep with memory to spare, and frees before an
+        allocation fails [B]
     """
 
     stage: int
@@ -90,11 +90,17 @@ class StageMemory:
     in_flight: int = 0
     host: dict[str, float] = field(default_factory=dict, hash=False)
     ranks: int = 1
+    reserve: float = 0.0
 
     @property
     def peak(self) -> float:
-        """Sum of all parts [B]."""
+        """Sum of all parts: what it needs, and of the reserve what its device has room for [B]."""
         return sum(self.parts.values())
+
+    @property
+    def need(self) -> float:
+        """The most that it holds at once and cannot free [B]."""
+        return self.peak - self.parts.get("fragmentation", 0.0)
 
     @property
     def states(self) -> float:
@@ -135,17 +141,43 @@ class HostMemory:
 
 
 @record
+class MemoryRoom:
+    """Need, reserve and capacity of a device of the fullest stage.
+
+    Attributes
+    ----------
+    need_bytes : the most that it holds at once and cannot free [B]
+    reserve_bytes : unused blocks that its allocator keeps in addition, with memory to spare [B]
+    capacity_bytes : memory of a device [B]
+    tight : whether it fits with less room than the measured errors of memory predictions
+    chance : share of measured peaks so far below their predictions that it would fit; null where
+        it fits
+    """
+
+    need_bytes: float
+    reserve_bytes: float
+    capacity_bytes: float
+    tight: bool
+    chance: float | None
+
+
+@record
 class MemoryAnswer:
     """The peak of the fullest stage, and whether its devices have room for it.
 
     Attributes
     ----------
-    peak_bytes : the most that a device of the fullest stage holds [B]
+    need_bytes : the most that a device of the fullest stage holds at once and cannot free [B]
+    reserve_bytes : unused blocks that its allocator keeps in addition with memory to spare, and
+        frees before an allocation fails [B]
     capacity_bytes : memory of a device [B]
-    fits : whether the job can fit: false only if the peak exceeds the capacity of device or host
-        by more than the error of memory predictions
-    tight : whether the predicted peak exceeds the capacity of a device by less than that error
-    verdict : the same in words, with the reason
+    peak_bytes : the need, and of the reserve what the device has room for [B]
+    fits : whether the need is within the capacity of device and host
+    tight : whether it fits with less room than the measured errors of memory predictions
+    chance : share of measured peaks so far below their predictions that the job would fit; null
+        where it fits
+    verdict : `fits`, `tight`, `probably does not fit` or `does not fit`, and the reason
+    errors : the error of predicted peaks by measured ones
     stage : number of the fullest stage
     parts : the peak of that stage by part [B]
     state_bytes : parameters, master weights, gradients and optimiser states of all ranks, on
@@ -154,11 +186,15 @@ class MemoryAnswer:
     advice : changes after which a job fits that does not, the fastest first; none where it fits
     """
 
-    peak_bytes: float
+    need_bytes: float
+    reserve_bytes: float
     capacity_bytes: float
+    peak_bytes: float
     fits: bool
     tight: bool
+    chance: float | None
     verdict: str
+    errors: Reach
     stage: int
     parts: Mapping[str, float]
     state_bytes: float
@@ -176,6 +212,7 @@ class Verdict:
     capacity : memory of a device [B]
     node : ranks that share the memory of one host
     host_capacity : memory of a host [B]; infinite where no source states it
+    accelerator, framework : names of device and software, which select the measured errors
     advice : changes with which it fits, the fastest first, where these were requested
     """
 
@@ -183,12 +220,14 @@ class Verdict:
     capacity: float
     node: int = 1
     host_capacity: float = math.inf
+    accelerator: str = ""
+    framework: str = ""
     advice: tuple[Remedy, ...] = ()
 
     @property
     def fullest(self) -> StageMemory:
-        """The stage with the highest peak, the first of equals."""
-        return max(self.stages, key=lambda stage: stage.peak)
+        """The stage that needs most, the first of equals."""
+        return max(self.stages, key=lambda stage: stage.need)
 
     @cached_property
     def host(self) -> dict[str, float]:
@@ -202,19 +241,20 @@ class Verdict:
         return sum(stage.ranks * stage.states for stage in self.stages)
 
     @property
-    def within(self) -> bool:
-        """Whether the predicted peaks of devices and hosts are within their capacity."""
-        return self.fullest.peak <= self.capacity and self._within_host
+    def fits(self) -> bool:
+        """Whether the needs of devices and hosts are within their capacity."""
+        return self.fullest.need <= self.capacity and self._within_host
+
+    @property
+    def room(self) -> Room:
+        """Need, reserve and capacity of a device of the fullest stage."""
+        errors = shipped_peak_errors(self.accelerator, self.framework)
+        return Room(self.fullest.need, self.fullest.reserve, self.capacity, errors)
 
     @property
     def tight(self) -> bool:
-        """Whether a device lacks less memory than the error of predictions, and its host none."""
-        return not self.within and self.fits
-
-    @property
-    def fits(self) -> bool:
-        """Whether the job can fit: a layout is rejected only beyond the error of predictions."""
-        return can_fit(self.fullest.peak, self.capacity) and self._within_host
+        """Whether it fits with less room than the errors of predictions."""
+        return self.fits and self.room.tight
 
     @property
     def _within_host(self) -> bool:
@@ -223,26 +263,24 @@ class Verdict:
     @property
     def reason(self) -> str:
         """The verdict in words: *fits*, *tight*, or what is missing and which part is largest."""
-        stage = self.fullest
-        used = f"{stage.peak / GIB:.1f} of {self.capacity / GIB:.1f} GiB on stage {stage.stage}"
-        if self.within:
-            return f"fits: {used}"
-        if self.tight:
-            return f"tight: {used}, within the {100 * PREDICTION_ERROR:.0f} % error of predictions"
-        if stage.peak <= self.capacity:
+        room, stage = self.room, self.fullest
+        if room.outcome != UNFIT and not self._within_host:
             return self._host_reason()
+        used = f"{stage.peak / GIB:.1f} of {self.capacity / GIB:.1f} GiB on stage {stage.stage}"
+        if room.fits:
+            return f"{room.outcome}: {used}{_reserve(room)}{_margin(room)}"
         part, nbytes = max(stage.parts.items(), key=lambda item: item[1])
         over = (stage.peak - self.capacity) / GIB
         return (
-            f"does not fit: {used}, {over:.1f} GiB too many; most of it is {_words(part)}"
-            f" ({nbytes / GIB:.1f} GiB)"
+            f"{room.outcome}: {used}, {over:.1f} GiB too many{_chance(room)}; most of it is"
+            f" {_words(part)} ({nbytes / GIB:.1f} GiB)"
         )
 
     def _host_reason(self) -> str:
         needed = sum(self.host.values())
         part, nbytes = max(self.host.items(), key=lambda item: item[1])
         return (
-            f"does not fit: {needed / GIB:.1f} of {self.host_capacity / GIB:.1f} GiB of the host's"
+            f"{UNFIT}: {needed / GIB:.1f} of {self.host_capacity / GIB:.1f} GiB of the host's"
             f" memory, {(needed - self.host_capacity) / GIB:.1f} GiB too many; most of it is"
             f" {_words(part)} ({nbytes / GIB:.1f} GiB)"
         )
@@ -251,12 +289,17 @@ class Verdict:
     def answer(self) -> MemoryAnswer:
         """The same in the keys of ``run --json``."""
         capacity = self.host_capacity if math.isfinite(self.host_capacity) else None
+        room = self.room
         return MemoryAnswer(
-            peak_bytes=self.fullest.peak,
+            need_bytes=room.need,
+            reserve_bytes=room.reserve,
             capacity_bytes=self.capacity,
+            peak_bytes=self.fullest.peak,
             fits=self.fits,
             tight=self.tight,
+            chance=room.chance if self._within_host else 0.0,
             verdict=self.reason,
+            errors=shipped_peak_errors(self.accelerator, self.framework).reach,
             stage=self.fullest.stage,
             parts=self.fullest.parts,
             state_bytes=self.state_bytes,
@@ -265,13 +308,32 @@ class Verdict:
         )
 
 
-def can_fit(peak: float, capacity: float) -> bool:
-    """Return whether a predicted peak can fit, given the error of memory predictions.
+def _reserve(room: Room) -> str:
+    """Return the unused blocks that an allocator has to free, if any."""
+    if room.missing < SHOWN:
+        return ""
+    kept = (room.reserve - room.missing) / GIB
+    return (
+        f", of which {kept:.1f} GiB unused blocks of the allocator, which would keep"
+        f" {room.missing / GIB:.1f} more"
+    )
 
-    >>> can_fit(84.0, capacity=80.0), can_fit(100.0, capacity=80.0)
-    (True, False)
-    """
-    return peak <= (1 + PREDICTION_ERROR) * capacity
+
+def _margin(room: Room) -> str:
+    """Return the errors that leave less room than there is, of a job that is tight."""
+    if not room.tight or room.errors is None:
+        return ""
+    reach = room.errors.reach
+    most = "" if reach.above is None else f" by up to {100 * (reach.above - 1):.0f} %"
+    return f"; measured peaks exceed predictions{most}"
+
+
+def _chance(room: Room) -> str:
+    """Return the chance that a job fits whose predicted need exceeds the capacity."""
+    if room.outcome != UNLIKELY or room.errors is None or room.chance is None:
+        return ""
+    rows = room.errors.reach.rows
+    return f"; {100 * room.chance:.0f} % chance that it fits, by {rows} measured peaks"
 
 
 def _words(part: str) -> str:

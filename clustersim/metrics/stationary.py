@@ -7,8 +7,18 @@ r"""Means and quantiles of a stationary series: its warm-up, and intervals by ba
 with the variance s^2(d) of the series after d, its mean m, and S and r, the deviation and the
 autocorrelation of k batches that follow each other (Tafazzoli and Wilson 2011, IIE Transactions
 43(2): correlation of batches widens an interval).  Means of times of queues are skewed, so their
-logarithm has the symmetric interval.  Of 300 M/M/1 queues each with 32,000 arrivals at 50, 80 and
-95 % load, the interval of the mean wait has the true one in 95, 92 and 81 %.
+logarithm has the symmetric interval.
+
+Batches of a queue near saturation are too few and too much alike: it forgets its past after about
+(1 - \rho)^{-2} requests.  The standard error of the mean wait of n requests, over the mean, is then
+that of reflected Brownian motion (Whitt 1989, Management Science 35(11)):
+
+    e(n) = \sqrt{2 (c_a^2 + c_s^2) / n} / (1 - \rho)
+
+with the load \rho and the squared coefficients of variation of gaps and of services; no interval
+is narrower.  Of 300 M/M/1 queues each with 32,000 arrivals at 50, 80, 90 and 95 % load, the
+interval of the mean wait has the true one in 95, 94, 97 and 99 %, without that in 95, 92, 89 and
+81 %.
 """
 
 from collections.abc import Callable
@@ -34,6 +44,10 @@ MOST_SPREAD: Final = 5.0
 
 MOST_CORRELATED: Final = 0.9
 """Bound of the autocorrelation of batches, beyond which it cannot be told from growth."""
+
+
+NORMAL: Final = 1.960
+"""97.5 % quantile of the normal distribution."""
 
 
 class Interval(NamedTuple):
@@ -64,18 +78,36 @@ def warm_up(series: Floats) -> int:
     return int(GROUP * np.flatnonzero(errors <= SIMILAR * errors.min())[0])
 
 
-def interval(series: Floats, statistic: Callable[[Floats], float]) -> Interval | None:
-    """Return the 95 % interval of a positive statistic of a stationary series; None if short."""
+def interval(
+    series: Floats, statistic: Callable[[Floats], float], least: float = 0.0
+) -> Interval | None:
+    """Return the 95 % interval of a positive statistic of a stationary series; None if short.
+
+    Parameters
+    ----------
+    least : half its width at least
+    """
     size = len(series) // BATCHES
     if size < 2:
         return None
     batches = series[-BATCHES * size :].reshape(BATCHES, size)
     values = np.array([statistic(batch) for batch in batches])
-    half, centre = half_width(values), statistic(series)
+    half, centre = max(half_width(values), least), statistic(series)
     if centre <= 0:
         return Interval(0.0, half)
     spread = exp(min(half / centre, MOST_SPREAD))
     return Interval(centre / spread, centre * spread)
+
+
+def wait_spread(load: float, arrivals: float, services: float) -> float:
+    """Return e(n) of the mean wait times the square root of n: see above.
+
+    Parameters
+    ----------
+    load : rate of arrivals over the highest rate of services, below 1
+    arrivals, services : squared coefficients of variation of gaps and of services
+    """
+    return float((2 * (arrivals + services)) ** 0.5 / (1 - load))
 
 
 def half_width(batches: Floats) -> float:
@@ -94,4 +126,4 @@ def half_width(batches: Floats) -> float:
 
 def _student(degrees: int) -> float:
     """Return the 97.5 % quantile of Student's distribution: Abramowitz and Stegun 26.7.5."""
-    return 1.960 + 2.372 / degrees + 2.823 / degrees**2
+    return NORMAL + 2.372 / degrees + 2.823 / degrees**2

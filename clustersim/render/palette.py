@@ -83,6 +83,33 @@ def parse_colour(text: str) -> Colour:
     return red, green, blue
 
 
+def luminance(colour: Colour) -> float:
+    """Return the relative luminance of a colour, from 0 to 1.
+
+    Web Content Accessibility Guidelines 2.2, "relative luminance".
+    """
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: Colour, other: Colour) -> float:
+    """Return the contrast of two colours, from 1 to 21; text needs 4.5 (guideline 1.4.3)."""
+    dark, light = sorted(map(luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def ink_on(colour: Colour) -> Colour:
+    """Return black or white, whichever can be read on a colour: its contrast is at least 4.5.
+
+    >>> ink_on((0.42, 0.65, 0.86)), ink_on((0.16, 0.36, 0.55))
+    ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    """
+    inks: tuple[Colour, ...] = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    return max(inks, key=lambda ink: contrast(ink, colour))
+
+
 def lighter(colour: Colour, share: float) -> Colour:
     """Return a colour mixed with a share of white."""
     red, green, blue = (part + share * (1 - part) for part in colour)
@@ -124,6 +151,7 @@ LIGHT: Final[Mapping[str, str]] = {
     "line": "#d4d8dd",
     "link": "#0b5cad",
     "warning": "#b3261e",
+    "caution": "#8a5700",
     "good": "#1a6b37",
     "edge": "#262626",
     "grid": "#e3e6ea",
@@ -147,6 +175,7 @@ DARK: Final[Mapping[str, str]] = {
     "line": "#3a414a",
     "link": "#83b9f5",
     "warning": "#ff8a80",
+    "caution": "#f2c14e",
     "good": "#7fd29a",
     "edge": "#14171b",
     "grid": "#2b3138",

@@ -1,7 +1,8 @@
 """Answers as text: lines with labels, tables with columns, numbers, settings and metrics."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from clustersim.escaping import escaped
@@ -11,12 +12,17 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+WARNING, CAUTION = "bold red", "bold yellow"
+"""Styles of highlighted texts on a terminal."""
+
+
 class Row(NamedTuple):
-    """One line of an answer; a `warning` is highlighted."""
+    """One line of an answer; a `warning` is highlighted, and a `caution` in another colour."""
 
     label: str
     text: str
     warning: bool = False
+    caution: bool = False
 
 
 def plain(lines: Sequence[Row]) -> list[str]:
@@ -33,9 +39,8 @@ def table(lines: Sequence[Row]) -> "Table":
     grid.add_column(style="bold", no_wrap=True, min_width=13)
     grid.add_column(overflow="fold")
     for row in lines:
-        grid.add_row(
-            escaped(row.label), Text(escaped(row.text), style="bold red" if row.warning else "")
-        )
+        look = WARNING if row.warning else CAUTION if row.caution else ""
+        grid.add_row(escaped(row.label), Text(escaped(row.text), style=look))
     return grid
 
 
@@ -101,13 +106,15 @@ PIECE: Final = 12
 """Letters of a cell of words up to which it is not wrapped."""
 
 
-def columned(cells: Cells, words: Collection[str] = (), warning: str = "") -> "Table":
+def columned(
+    cells: Cells, words: Collection[str] = (), styles: Mapping[str, str] = MappingProxyType({})
+) -> "Table":
     """Return a table for a terminal, which wraps words where it is narrow, not numbers.
 
     Parameters
     ----------
     words : headings of the columns that are aligned to the left
-    warning : text of cells that are highlighted
+    styles : of cells that are highlighted, by their text
     """
     from rich.table import Table
     from rich.text import Text
@@ -120,7 +127,7 @@ def columned(cells: Cells, words: Collection[str] = (), warning: str = "") -> "T
         side: Literal["left", "right"] = "left" if left else "right"
         made.add_column(Text(name), justify=side, no_wrap=whole, overflow="fold")
     for line in cells[1:]:
-        looks = ["bold red" if warning and cell == warning else "" for cell in line]
+        looks = [styles.get(cell, "") for cell in line]
         made.add_row(*map(Text, line, looks))
     return made
 

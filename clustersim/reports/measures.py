@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from clustersim.memory.room import EXCEEDING, TIGHT
 from clustersim.metrics.attribution import BUBBLES
 from clustersim.render.charts.bars import NEGLIGIBLE, Step, Waterfall, time_unit, to_thousandths
 from clustersim.render.charts.lines import Series
 from clustersim.render.charts.picture import Axis
-from clustersim.render.tables import kind_of, percent, words
+from clustersim.render.tables import CAUTION, WARNING, kind_of, percent, words
 from clustersim.simulation.measures import BRIEF, HEADLINES, Account, Kind, Measure, measures_of
 from clustersim.units import format_seconds
 
@@ -271,3 +272,15 @@ def power_series(
 
 def _fit_next_to_bars(names: Sequence[str]) -> bool:
     return all(len(name) <= ROOM for name in names) and names[0] != names[1]
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+VERDICT_STYLES: Final[Mapping[str, str]] = {TIGHT: CAUTION} | dict.fromkeys(EXCEEDING, WARNING)
+"""Styles of cells of a table with verdicts on memory."""
+
+
+def mark_tight(table: list[list[str]], tight: Sequence[bool]) -> list[list[str]]:
+    """Return a table with a column that marks tight rows, if any is."""
+    words = ["memory", *(TIGHT if each else "" for each in tight)]
+    return [[*r, word] for r, word in zip(table, words, strict=True)] if any(tight) else table

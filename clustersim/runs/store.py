@@ -29,8 +29,9 @@ from pydantic import Field, ValidationError
 
 from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError
+from clustersim.memory.room import EXCEEDING, FITTING
 from clustersim.runs.store_file import connect
-from clustersim.runs.table import DOES_NOT_FIT, FITS, verdict_text
+from clustersim.runs.table import verdict_text
 from clustersim.runs.variants import (
     FAILED,
     INVALID,
@@ -269,8 +270,8 @@ class Store:
             title=title,
             begun=begun,
             runs=len(runs),
-            fits=verdicts[FITS],
-            does_not_fit=verdicts[DOES_NOT_FIT],
+            fits=sum(verdicts[verdict] for verdict in FITTING),
+            does_not_fit=sum(verdicts[verdict] for verdict in EXCEEDING),
             invalid=verdicts[INVALID],
             failed=verdicts[FAILED],
             remaining=len(runs) - verdicts.total(),

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from pydantic import Field
 
-from clustersim.runs.variants import MEMORY_ONLY, RAN, Run, Value, Variant
+from clustersim.memory.room import outcome_of
+from clustersim.runs.variants import Run, Value, Variant
 from clustersim.simulation.measures import ALL
 from clustersim.simulation.step.answer import memory_measures
 
@@ -19,8 +20,8 @@ _FIRST: Final[Mapping[str, Mapping[str, Any]]] = {
     "position": {"type": "integer", "description": "position of the combination, from 0"},
     "verdict": {
         "type": ["string", "null"],
-        "description": "`fits`, `misses a limit`, `does not fit`, `invalid` or `failed`; null until"
-        " the run is completed",
+        "description": "`fits`, `tight`, `misses a limit`, `probably does not fit`, `does not"
+        " fit`, `invalid` or `failed`; null until the run is completed",
     },
     "why": {
         "type": ["string", "null"],
@@ -59,15 +60,10 @@ Numbers = Annotated[Mapping[str, float], Field(json_schema_extra=_describe_measu
 Differences = Annotated[Mapping[str, Entry], Field(json_schema_extra=_describe_measures)]
 """An entry for each measure of an answer."""
 
-FITS: Final = "fits"
-DOES_NOT_FIT: Final = "does not fit"
-
 
 def verdict_text(run: Run) -> str:
-    """Return ``fits``, ``does not fit``, ``invalid`` or ``failed``."""
-    if run.verdict in (RAN, MEMORY_ONLY):
-        return FITS if run.fits else DOES_NOT_FIT
-    return run.verdict
+    """Return the verdict of the memory of a run, ``invalid`` or ``failed``."""
+    return run.verdict if run.memory is None else outcome_of(run.memory.verdict)
 
 
 def row(variant: Variant, run: Run | None) -> Row:

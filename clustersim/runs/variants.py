@@ -23,7 +23,7 @@ from clustersim.scenario.load import (
     name_of,
 )
 from clustersim.simulation.garbage import garbage_collection_off
-from clustersim.simulation.measures import measures_of
+from clustersim.simulation.measures import Memory, measures_of
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.service.result import ServeResult
 from clustersim.simulation.service.serve import serve, serve_at_highest_rate
@@ -122,10 +122,15 @@ class Run:
     fresh: bool = field(default=False, compare=False)
 
     @property
+    def memory(self) -> Memory | None:
+        """Its memory; None where it did not run and has no estimate."""
+        known = self.answer or self.estimate
+        return None if known is None else known.memory
+
+    @property
     def fits(self) -> bool:
-        """Whether it ran, and its predicted peak is within the memory."""
-        memory = None if self.answer is None else self.answer.memory
-        return memory is not None and memory.fits and not memory.tight
+        """Whether it ran, and fits in memory."""
+        return self.answer is not None and self.answer.memory.fits
 
     @property
     def step(self) -> RunAnswer | None:
@@ -158,8 +163,7 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
     if isinstance(result, Result):
         training = None if loaded.scenario.training is None else run_measures(loaded)
         price = usd_per_hour(loaded.scenario)
-        known = None if isinstance(price, str) else price
-        answer = replace(result.answer, training=training, usd_per_hour=known)
+        answer = replace(result.answer, training=training, usd_per_hour=price)
         return Run(key, RAN, answer=_copied(answer), fresh=True)
     estimate = MemoryEstimate(result.answer, loaded.scenario.devices)
     return Run(key, MEMORY_ONLY, result.reason, estimate=_copied(estimate), fresh=True)

@@ -19,11 +19,8 @@ from clustersim.metrics.attribution import PARTS
 from clustersim.units import (
     GIB,
     format_joules,
-    format_kg,
-    format_kwh,
     format_number,
     format_seconds,
-    format_usd,
     format_watts,
     parse,
 )
@@ -109,8 +106,8 @@ def _gib(nbytes: float) -> str:
     return f"{nbytes / GIB:.1f} GiB"
 
 
-def _with(unit: str) -> Callable[[float], str]:
-    return lambda value: f"{format_number(value)} {unit}"
+def _with(unit: str, factor: float = 1.0) -> Callable[[float], str]:
+    return lambda value: f"{format_number(factor * value)} {unit}"
 
 
 _MORE, _LESS = True, False
@@ -166,9 +163,9 @@ def _of_a_run() -> Iterable[Measure]:
     for name, label, heading, unit, better, text in (
         ("days", "duration", "days", "days", _LESS, _with("days")),
         ("goodput", "goodput", "goodput", "fraction of time", _MORE, _share),
-        ("energy", "energy", "energy", "kWh", _LESS, format_kwh),
-        ("cost", "price", "USD", "USD", _LESS, format_usd),
-        ("co2e_kg", "emissions", "CO2e", "kg", _LESS, lambda kg: f"{format_kg(kg)} CO2e"),
+        ("energy", "energy", "energy", "kWh", _LESS, _with("MWh", 1e-3)),
+        ("cost", "price", "USD", "USD", _LESS, lambda usd: f"{usd:,.0f} USD"),
+        ("co2e_kg", "emissions", "CO2e", "kg", _LESS, _with("t CO2e", 1e-3)),
         ("interruptions", "interruptions", "interruptions", "", _LESS, format_number),
         ("run_tokens", "tokens of the run", "tokens", "tokens", None, format_number),
         *((f"run_{part}_s", f"{part} time", part, "s", better, format_seconds)
@@ -329,6 +326,10 @@ class Memory(Protocol):
     @property
     def fits(self) -> bool:
         """Whether the devices have room."""
+
+    @property
+    def tight(self) -> bool:
+        """Whether it fits with less room than the errors of predictions."""
 
     @property
     def verdict(self) -> str:

@@ -15,7 +15,7 @@ from clustersim.topology.accelerator import Accelerator, build_accelerator
 from clustersim.topology.fabrics import build_fabric
 from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.faults import NO_FAULTS, Detours, Fault, Faults, find_faults
-from clustersim.topology.library import Library, build_library
+from clustersim.topology.library import Issuer, Library, build_library
 from clustersim.topology.link_names import node_links
 from clustersim.topology.link_table import LinkTable
 from clustersim.topology.links import Hop, Port, Route, choose, choose_each
@@ -395,7 +395,7 @@ def _single(routes: Routes) -> Route:
 
 def build_cluster(
     record: ClusterRecord, nodes: int, passes: float | None = None, faults: Sequence[Fault] = (),
-    *, queued: bool = False,
+    *, issuer: Issuer = "benchmark",
 ) -> Cluster:  # fmt: skip
     """Return the first `nodes` nodes of the machine that a cluster file describes.
 
@@ -403,7 +403,7 @@ def build_cluster(
     ----------
     passes : as in `build_accelerator`
     faults : of its links, NICs and cables
-    queued : whether calls of its library are issued ahead of the device, as in `Library.queued`
+    issuer : of the calls of its library
 
     Raises
     ------
@@ -417,7 +417,7 @@ def build_cluster(
         nodes=nodes,
         node=node,
         accelerator=build_accelerator(record.node.accelerator, passes),
-        library=library.queued if queued else library,
+        library=library.issued_by(issuer),
         fabric=fabric,
         faults=find_faults(faults, node, fabric, nodes) if faults else NO_FAULTS,
     )

@@ -1,11 +1,18 @@
 """The collective library of a machine: its algorithms, and the cost of each message."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 from clustersim.answers import built_from, record
-from clustersim.catalog.libraries import LibraryRecord
+from clustersim.catalog.libraries import OPERATIONS, LibraryRecord
+
+Issuer = Literal["benchmark", "training", "engine"]
+"""The program that calls a library."""
+
+ENGINE_RATES: Final = dict.fromkeys(OPERATIONS, 1.0)
+"""Engines state a rate of their own, of all operations."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,8 @@ class Library:
     message : highest rate of one message to another node [B/s]
     pairing : time of a byte in a ring of two devices of a larger node, over that of a larger ring
     queued_overhead : the same as `call_overhead` where the host has issued the call ahead [s]
+    rates : of operations with a measured table, share of its bandwidth that a program reaches
+    skew : time that a call in a program takes beyond its table [s]
     """
 
     name: str
@@ -64,12 +73,20 @@ class Library:
     message: float = inf
     pairing: float = 1.0
     queued_overhead: float | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
+    skew: float = 0.0
 
-    @property
-    def queued(self) -> "Library":
-        """The library as a program finds it whose host issues calls ahead of the device."""
-        overhead = self.queued_overhead
-        return self if overhead is None else replace(self, call_overhead=overhead)
+    def issued_by(self, issuer: Issuer) -> "Library":
+        """Return the library as a benchmark, a step of training or an engine finds it.
+
+        A benchmark waits for each of its calls; the host of the others issues calls ahead of the
+        device.  An engine states a rate and a skew of its own.
+        """
+        if issuer == "benchmark":
+            return replace(self, rates={})
+        overhead = self.call_overhead if self.queued_overhead is None else self.queued_overhead
+        queued = replace(self, call_overhead=overhead)
+        return queued if issuer == "training" else replace(queued, rates=ENGINE_RATES, skew=0.0)
 
 
 def build_library(record: LibraryRecord, devices: int) -> Library:
@@ -81,5 +98,6 @@ def build_library(record: LibraryRecord, devices: int) -> Library:
         for algorithm, protocols in record.algorithms.items()
     }
     choices = {operation: tuple(names) for operation, names in record.choices.items()}
-    library = built_from(Library, record, algorithms=algorithms, choices=choices)
+    rates = record.rate or {}
+    library = built_from(Library, record, algorithms=algorithms, choices=choices, rates=rates)
     return library if devices > PAIR else replace(library, pairing=1.0)

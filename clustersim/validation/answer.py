@@ -15,15 +15,8 @@ from pathlib import Path
 
 from clustersim.answers import record
 from clustersim.catalog.finding import shipped
-from clustersim.metrics.prediction_interval import (
-    LEVEL,
-    MeasuredRuns,
-    Nodes,
-    Reach,
-    reach_of,
-    shipped_interval_data,
-    size_of,
-)
+from clustersim.evidence import LEVEL, MeasuredRuns, Nodes, Reach, shipped_interval_data
+from clustersim.metrics.prediction_interval import reach_of, size_of
 from clustersim.runs.executors import workers
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.reasons import ReasonCount, count_reasons
@@ -169,7 +162,7 @@ def validation_of(
     ----------
     interval_data : the runs that prediction intervals are made from; the shipped ones without it
     """
-    runs = shipped_interval_data() if interval_data is None else interval_data
+    runs = shipped_interval_data().runs if interval_data is None else interval_data
     steps = [outcome for outcome in outcomes if not outcome.is_inference] or outcomes
     groups = sorted({outcome.group for outcome in outcomes})
     return Validation(

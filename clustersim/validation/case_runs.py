@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
+from clustersim.memory.room import outcome_of
 from clustersim.memory.verdict import Verdict
 from clustersim.runs.executors import run_alone
 from clustersim.runs.workers import InProcess
@@ -180,8 +181,7 @@ def _run(entry: Entry, observe: Observer | None) -> Outcome:
         accelerator=result.scenario.cluster.node.accelerator.name,
         nodes=result.scenario.cluster.nodes,
         memory_predicted=_measured_stage(result.memory, case.framework.memory),
-        memory_peak=result.memory.fullest.peak,
-        memory_capacity=result.memory.capacity,
+        memory_verdict=outcome_of(result.memory.reason),
         wall=result.wall,
         observed=None if observe is None else observe(loaded, result),
     )
@@ -210,7 +210,8 @@ def _effect_outcome(row: Row) -> Outcome:
 
 def _measured_stage(memory: Verdict, stage: str) -> float:
     """Return the peak of the stage that a source measured [B]."""
-    measured = memory.stages[0] if stage == "first" else memory.fullest
+    highest = max(memory.stages, key=lambda stage: stage.peak)
+    measured = memory.stages[0] if stage == "first" else highest
     return measured.peak - (measured.parts["runtime"] if stage == "reserved" else 0.0)
 
 
@@ -239,7 +240,7 @@ def _graded(case: Case) -> tuple[Grade, dict[str, float], Loaded, Result | None]
         loaded = scenario_of(case, mode)
         measure = _measure(case, loaded)
         result = _simulated(loaded)
-        if result.memory.within:
+        if result.memory.fits:
             break
     rates = {kind: result.flops_per_device(kind) for kind in (MODEL, HARDWARE)}
     return grade(measure, result, case), rates, loaded, result

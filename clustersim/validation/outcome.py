@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from clustersim.answers import answer_from, record
-from clustersim.memory.verdict import can_fit
+from clustersim.memory.room import UNFIT
 from clustersim.validation.cases.reasons import Reason, join_reasons
 from clustersim.validation.grading import Grade
 
@@ -72,8 +72,8 @@ class CaseAnswer:
     memory_measured : of a device [B]
     memory_predicted : of a device of the stage that the source measured [B]
     memory_error : of the memory
-    fits : whether the run is predicted to fit its devices, as it did; false only beyond the error
-        of memory predictions
+    fits : whether the run is not predicted not to fit its devices, as it did
+    memory_verdict : `fits`, `tight`, `probably does not fit` or `does not fit`
     confidence : of the source, as the case has it
     gates : whether the case is scored: held to a tolerance, because nothing of it is assumed
     accelerator : the accelerator of the prediction
@@ -109,6 +109,7 @@ class CaseAnswer:
     memory_predicted: float | None
     memory_error: float | None
     fits: bool | None
+    memory_verdict: str | None
     confidence: str | None
     gates: bool
     accelerator: str | None
@@ -136,7 +137,7 @@ class Outcome:
     reasons : why it is not gradable; empty where it is
     grade : the prediction compared with the measured number
     others : the same of further numbers of the case
-    memory_peak, memory_capacity : of a device of the fullest stage [B]
+    memory_verdict : whether it is predicted to fit, in a word or two
     scored : whether it is held to a tolerance: not of low confidence, and nothing assumed that
         changes the step time
     rates : predicted throughput of a device by convention of FLOPs [FLOP/s]; None where nothing ran
@@ -154,8 +155,7 @@ class Outcome:
     others: tuple[Grade, ...] = ()
     memory_measured: float | None = None
     memory_predicted: float | None = None
-    memory_peak: float | None = None
-    memory_capacity: float | None = None
+    memory_verdict: str | None = None
     confidence: str | None = None
     scored: bool = False
     accelerator: str | None = None
@@ -196,9 +196,7 @@ class Outcome:
     @property
     def fits(self) -> bool | None:
         """Whether the run is not predicted to fail for lack of memory, as it did not."""
-        if self.memory_peak is None or self.memory_capacity is None:
-            return None
-        return can_fit(self.memory_peak, self.memory_capacity)
+        return None if self.memory_verdict is None else self.memory_verdict != UNFIT
 
     @property
     def memory_error(self) -> float | None:

@@ -10,7 +10,6 @@ schedule, sharding, microbatch, recomputation and offload.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import combinations
 from math import isnan, sqrt
 from statistics import fmean
@@ -19,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clustersim.answers import record
-from clustersim.metrics.prediction_interval import reach_of, shipped_interval_data, size_of
+from clustersim.metrics.prediction_interval import shipped_reach, size_of
 from clustersim.validation.outcome import Outcome
 
 
@@ -108,7 +107,7 @@ def _ranked(group: str, runs: Sequence[LayoutRun], reach: float | None) -> JobRu
 def job_runs(outcomes: Sequence[Outcome]) -> list[JobRuns]:
     """Return the jobs that were measured in at least two layouts, in the order of their file."""
     jobs: defaultdict[tuple[str, str], list[LayoutRun]] = defaultdict(list)
-    machines: dict[tuple[str, str], tuple[str, int]] = {}
+    reaches: dict[tuple[str, str], float | None] = {}
     for outcome in outcomes:
         measured = outcome.measured_rate("model")
         if measured is None or outcome.rates is None or outcome.job is None:
@@ -117,18 +116,13 @@ def job_runs(outcomes: Sequence[Outcome]) -> list[JobRuns]:
         run = LayoutRun(outcome.id, layout, measured, outcome.rates["model"])
         jobs[outcome.group, outcome.job].append(run)
         if outcome.accelerator is not None and outcome.nodes is not None:
-            machines[outcome.group, outcome.job] = outcome.accelerator, outcome.nodes
+            reach = shipped_reach(outcome.accelerator, size_of(outcome.nodes))
+            reaches[outcome.group, outcome.job] = reach.above
     return [
-        _ranked(job[0], runs, _reach(*machines[job]) if job in machines else None)
+        _ranked(job[0], runs, reaches.get(job))
         for job, runs in jobs.items()
         if len({run.layout for run in runs}) > 1
     ]
-
-
-@lru_cache
-def _reach(accelerator: str, nodes: int) -> float | None:
-    """Return measured over predicted step time at most on an accelerator; None without evidence."""
-    return reach_of(shipped_interval_data(), accelerator, size_of(nodes)).above
 
 
 def tau_of(points: Sequence[tuple[float, float]]) -> float | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Final
 
+from clustersim.memory.room import FITTING
 from clustersim.render.tables import ResultTable, Rows, percent
 from clustersim.units import GIB, counted, format_binary, format_number
 from clustersim.validation.answer import Coverage, Validation
@@ -107,10 +108,11 @@ def _unit(case: CaseAnswer) -> str:
 def _memory(case: CaseAnswer) -> str:
     if case.memory_predicted is None:
         return ""
+    verdict = "" if case.memory_verdict in (None, *FITTING) else case.memory_verdict
     if case.memory_measured is None:
-        return "" if case.fits else "predicted not to fit"
+        return verdict
     both = f"{case.memory_measured / GIB:.1f} {case.memory_predicted / GIB:.1f} GiB"
-    return both + ("" if case.fits else ", does not fit")
+    return ", ".join(filter(None, (both, verdict)))
 
 
 def group_rows(answer: Validation) -> Rows:

@@ -42,7 +42,7 @@ def test_a_collective_in_a_node_depends_on_its_links():
 )
 def test_the_machine_that_was_measured_has_the_measured_rate(name, accelerator):
     """The links stated with the fits are those of the shipped machine, which is not scaled."""
-    cluster = build_cluster(load_cluster(name, 1), 1, queued=True)
+    cluster = build_cluster(load_cluster(name, 1), 1, issuer="engine")
 
     assert link_rates(cluster, range(2)).inside == pytest.approx(kernel_fits(accelerator).links)
 
@@ -53,7 +53,7 @@ def test_groups_beyond_the_measured_ones_have_no_ring_of_all_of_them(engine):
 
     Hops of the measured groups of 2 to 8, continued to 64, would take six times as long.
     """
-    cluster = build_cluster(load_cluster("gb200-nvl72", 1), 1, queued=True)
+    cluster = build_cluster(load_cluster("gb200-nvl72", 1), 1, issuer="engine")
     collectives = entry("engine", engine).record.collectives
     kernels = KernelPrices(cluster.accelerator)
     [small], [large] = (

@@ -47,6 +47,19 @@ def test_tables_are_within_a_thirtieth_of_the_exact_step(sequences, keys, prompt
     assert EXAMPLE.seconds(batch) == pytest.approx(EXAMPLE.step(batch).seconds, rel=0.03)
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "fastertransformer"])
+@given(st.integers(1, 5000), st.lists(st.integers(1, 200_000), min_size=1, max_size=9))
+@settings(max_examples=15, deadline=None)
+def test_steps_that_only_decode_are_looked_up_together(engine, sequences, keys):
+    """The times of a run of steps are those of its steps, also beyond the tables."""
+    replica = costs(Layout(tensor=2), engine=engine)
+    contexts = [sequences * each for each in keys]
+
+    singly = [replica.seconds(Batch(sequences, context)) for context in contexts]
+
+    assert replica.decoding(sequences, contexts) == pytest.approx(singly, rel=1e-13)
+
+
 @pytest.mark.parametrize(("sequences", "keys"), [(1, 900), (7, 33_000), (100, 1_234), (300, 77)])
 def test_tables_know_that_prompts_slow_the_attention_of_a_step(sequences, keys):
     """Steps with prompts have a table of their own, within the same 3 %."""

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.engine.requests import sequences
 from clustersim.engine.requests.handover import KvLinks
 from clustersim.engine.requests.replay import (
     Deployment,
@@ -112,6 +113,38 @@ def test_tokens_and_blocks_are_conserved(rules, blocks, stages, gain, seed):
             assert (steps.start[1:] >= steps.end[:-1] - 1e-9).all()
     if not any(request.preemptions for request in replayed.requests):
         assert sum(steps.prompt_tokens.sum() for steps in replayed.steps) == inputs.sum()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rules=RULES,
+    blocks=st.integers(min_value=40, max_value=400),
+    gain=st.sampled_from([1.0, 1.75]),
+    rate=st.sampled_from([2.0, 20.0]),
+    seed=st.integers(min_value=0, max_value=99),
+)
+def test_a_run_of_steps_is_its_steps_one_by_one(rules, blocks, gain, rate, seed):
+    """Steps that only decode, computed together and cut by arrivals: the same, step by step."""
+    draw = np.random.default_rng(seed)
+    load = poisson(rate, draw.integers(1, 300, 60), draw.integers(1, 200, 60), seed)
+    service = Deployment(model(rules, blocks=blocks, gain=gain), replicas=2)
+
+    together = replay_requests(load, service)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sequences, "MOST_FOLLOWING", 1)
+        singly = replay_requests(load, service)
+
+    for fast, slow in zip(together.requests, singly.requests, strict=True):
+        assert fast.number == slow.number
+        assert fast.preemptions == slow.preemptions
+        assert (fast.admitted, fast.first, fast.finish) == pytest.approx(
+            (slow.admitted, slow.first, slow.finish), rel=1e-12
+        )
+    for fast, slow in zip(together.steps, singly.steps, strict=True):
+        assert fast.batches == slow.batches
+        assert (fast.blocks == slow.blocks).all()
+        assert (fast.waiting == slow.waiting).all()
+        assert fast.end == pytest.approx(slow.end, rel=1e-12)
 
 
 def test_a_full_pool_preempts_the_last_request_and_recomputes_it():

@@ -216,7 +216,7 @@ def test_no_job_fails_for_blocks_that_nothing_uses():
 
     assert tight.memory.fits
     assert tight.memory.fullest.parts["fragmentation"] <= 1e6
-    assert not small.memory.within
+    assert not small.memory.fits
 
 
 FLAT = "framework.memory.step=10"
@@ -332,21 +332,6 @@ def test_whole_inputs_are_buffered_only_where_tokens_are_shared():
     assert shared - alone == pytest.approx(3 * whole)
 
 
-def test_a_peak_within_the_error_of_predictions_is_tight_and_no_refusal():
-    """A device that lacks a tenth may hold the job; one that lacks a third cannot."""
-    stage = StageMemory(0, {}, (), 0.0, {"runtime": 11 * 2.0**30})
-    enough, tight, small = (Verdict((stage,), capacity * 2.0**30) for capacity in (12, 10, 8))
-
-    assert [(v.fits, v.tight, v.within) for v in (enough, tight, small)] == [
-        (True, False, True),
-        (True, True, False),
-        (False, False, False),
-    ]
-    assert tight.reason == (
-        "tight: 11.0 of 10.0 GiB on stage 0, within the 15 % error of predictions"
-    )
-
-
 def test_a_host_that_is_too_small_is_named():
     """What is offloaded has to fit the host's memory as well, all ranks of a node together."""
     stage = StageMemory(0, {}, (), 0.0, {"runtime": 1.0}, host={"optimiser": 3 * 2.0**30})
@@ -401,25 +386,6 @@ def test_changes_are_taken_together_where_none_is_enough():
     assert lengths[22] == [3, 3]  # more ranks of one axis change two keys
     assert len(lengths[16]) == 1
     assert 3 < lengths[16][0] <= 2 * singles
-
-
-def test_offloads_that_need_sharded_weights_are_tried_with_them():
-    """A full fine-tune of eight billion parameters on two cards of 24 GB with 192 GB of host."""
-    cards = {"name": "desktop-2x4090", "nodes": 1, "node": {"host": {"memory": "192 GB"}}}
-    job = {
-        "title": "two cards",
-        "cluster": cards,
-        "model": "llama3-8b",
-        "plan": {"tensor": 1, "pipeline": 1, "data": 2},
-        "batch": {"global": 4, "micro": 1, "sequence": 2048},
-        "precision": "bf16",
-        "recompute": "none",
-        "framework": "pytorch-fsdp",
-    }
-    [remedy] = simulate(job, advise=True).memory.advice
-
-    assert remedy.change == "plan.zero=3 offload.parameters=true"
-    assert remedy.peak_bytes < 24e9 * 1.07
 
 
 @pytest.mark.large

@@ -103,7 +103,7 @@ def test_unused_blocks_never_exceed_the_device():
     """Free segments are returned before room is short."""
     job = built(*WHOLE, "batch.micro=8", "batch.global=16")
 
-    assert estimate_memory(job).within
+    assert estimate_memory(job).fits
     assert replayed(job, 0) <= job.cluster.accelerator.memory_capacity
 
 

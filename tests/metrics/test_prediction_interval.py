@@ -9,13 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog.finding import shipped
+from clustersim.evidence import LEVEL, MeasuredRuns, intraclass_correlation, quantile
 from clustersim.metrics.prediction_interval import (
-    LEVEL,
     Interval,
-    MeasuredRuns,
     interval,
-    intraclass_correlation,
-    quantile,
     reach_of,
     size_of,
 )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from clustersim.catalog.finding import entry_names
 from clustersim.catalog.machines import NodeRecord
 from clustersim.render.layouts.node import node as node_layout
-from clustersim.render.page.page import Chart, Drawing, render
+from clustersim.render.page.page import Chart, Drawing, Page, Section, render, with_units
 from clustersim.render.palette import DARK, LIGHT
 from clustersim.render.plotly import page_chart
 from clustersim.render.plotly.pieces import label
@@ -50,6 +50,8 @@ class Elements(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.found.append((tag, dict(attrs)))
+        if tag == "wbr":  # has no text, and no end
+            return
         self._open.append(tag)
         self.texts.setdefault(tag, []).append("")
 
@@ -95,7 +97,7 @@ def test_a_page_has_every_section_and_a_list_of_them(elements):
 
 def test_the_page_has_the_lines_of_the_terminal(hostile, elements):
     """Every line of the answer is on the page."""
-    cells = " ".join(elements.texts["td"])
+    cells = " ".join(elements.texts["td"]).replace("\xa0", " ")
 
     assert all(row.text in cells for row in rows(hostile[0]))
 
@@ -205,13 +207,54 @@ def test_memory_is_stacked_to_the_peak_of_each_stage(hostile):
 def test_every_value_of_a_run_has_its_proof(hostile):
     """Each row has the source of its value: a title, a reason, or the file that sets it."""
     page = hostile[1]
-    table = page.sections[8].blocks[0]
-    proofs = {key: proof for key, *_, proof in table.rows}
+    tables = {table.caption.partition(":")[0]: table for table in page.sections[8].blocks[0].tables}
+    of_run, of_device = (
+        {key: proof for key, *_, proof in tables[name].rows}
+        for name in ("Scenario", "Accelerator mi250x-gcd")
+    )
 
-    assert "" not in proofs.values()
-    assert proofs["batch.global"] == "--set batch.global=32"
-    assert re.fullmatch(r"frontier-22b.yaml:\d+", proofs["precision"])
-    assert proofs["cluster.node.accelerator.peak.fp16"]
+    assert "" not in {proof for table in tables.values() for *_, proof in table.rows}
+    assert of_run["batch.global"] == "--set batch.global=32"
+    assert re.fullmatch(r"frontier-22b.yaml:\d+", of_run["precision"])
+    assert of_device["peak.fp16"]
+
+
+def test_sources_filled_two_thirds_of_the_page(hostile, elements):
+    """A table for each record lies behind its caption; keys do not repeat where they are."""
+    [folds] = hostile[1].sections[8].blocks
+    closed = [a for a in elements.all("details") if a.get("class") == "fold"]
+    captions = [table.caption for table in folds.tables]
+
+    assert len(closed) == len(folds.tables) >= 6
+    assert not any("open" in attributes for attributes in closed)
+    assert captions[0].startswith("Scenario: ")
+    assert any(re.fullmatch(r"Cluster frontier: \d+ values, \d+ assumed", c) for c in captions)
+    assert sum(table.size for table in folds.tables) > 150
+    assert not [row for table in folds.tables[1:] for row in table.rows if "cluster." in row[0]]
+
+
+def test_keys_were_broken_within_words(text):
+    """A long key may end its line after a dot or an underscore, and nowhere else."""
+    long = [key for key in re.findall('<th scope="row">([^ ]*?)</th>', text) if len(key) > 20]
+
+    assert "fabric.<wbr>switches_<wbr>per_<wbr>group" in long
+    for key in long:
+        assert all(part[-1] in "._/[>" for part in key.split("<wbr>")[:-1]), key
+
+
+def test_the_contents_named_sections_that_were_not_there(text):
+    """A section without a word or a picture is neither in the contents nor below them."""
+    shown = Page("A page", "", (Section("Nothing", "none"), Section("A word", "word", ("Here.",))))
+
+    assert [section.id for section in shown.sections] == ["word"]
+    assert 'href="#word"' in render(shown)
+    assert "Nothing" not in render(shown)
+
+
+def test_a_percent_sign_began_a_line():
+    """No line ends between a number and its unit, but commands can be copied as they are."""
+    assert with_units("8.1 % of 80 GiB in 3 steps") == "8.1\xa0% of 80\xa0GiB in 3 steps"
+    assert with_units("fits with --set a=30 GiB") == "fits with --set a=30 GiB"
 
 
 # --- the timeline ---------------------------------------------------------------------------------
@@ -332,17 +375,24 @@ def test_text_can_be_read_on_its_paper(colours):
 
 
 @pytest.mark.parametrize("name", ["frontier-22b", "deepseek-v3-h800", "qlora-70b-no-offload"])
-def test_the_hottest_link_of_a_node_is_drawn_hottest(name):
-    """Every link and cable that is used has a line with its load; the busiest is red."""
+def test_a_link_at_12_percent_was_in_alarm_red(name):
+    """Every link and cable that is used has a line with its load, by which alone it is coloured."""
     result, shown = page_of("A node", name, ())
     loads = link_loads(result)
     [drawn] = [block for block in shown.sections[5].blocks if type(block) is Drawing]
     most = max(used.load for used in (*loads.inside, *loads.cables))
-    hot = [line for line in drawn.lines if line.colour == "var(--hot)"]
+    shares = [
+        (float(match[1].replace(",", "")), line.colour)
+        for line in drawn.lines
+        if (match := re.search(r": ([\d.,]+) % of its payload", line.text))
+    ]
     left, top, width, height = drawn.extent
     used = {frozenset(each.ends) for each in (*loads.inside, *loads.cables)}
 
-    assert any(f": {percent(most)} of its payload" in line.text for line in hot)
+    assert any(f": {percent(most)} of its payload" in line.text for line in drawn.lines)
+    for share, colour in shares:
+        name = "hot" if share >= 70 else "warm" if share >= 30 else "compute"
+        assert colour == f"var(--{name})", share
     assert sum(line.colour != "var(--idle)" for line in drawn.lines) == len(used)
     for line in drawn.lines:
         for point in line.points.split():

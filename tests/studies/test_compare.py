@@ -297,7 +297,7 @@ frontier-22b batch.global=16 recompute=none: step time {N} s -> {N} s \(-{P}\): 
 inputs        recompute full -> none
 bottleneck    [a-z]+ communication over n0.*, before and after
 slowest stage 7 \(busy for {N} s, the mean stage for {N} s\) -> 7 \(busy .*\)
-memory        fits: .* -> (?:fits|does not fit): .*
+memory        fits: .* -> tight: .*
 causes        -{N} s  -{P}  matmul
 (?:             *[+-]{N} s +[+-]?{P}  [a-z ]+
 )*              -{N} s +-{P}  total step time
@@ -306,7 +306,7 @@ causes        -{N} s  -{P}  matmul
 step time +{N} s +{N} s \(-{P}\)
 throughput +{N} tokens/s +{N} tokens/s \(\+{P}\)
 (?:[A-Za-z ]+? +{N}.*
-)*memory +fits +(?:fits|does not fit)
+)*memory +fits +tight
 """
 
 

@@ -249,7 +249,7 @@ def test_points_that_do_not_fit_are_reported(capsys):
     """They stay on the curve; a line lists the numbers of devices on which they do not fit."""
     curve = made_up().curves[0]
     first, last = curve.points
-    unfit = replace(last, fits=False)
+    unfit = replace(last, fits=False, memory="does not fit")
     answer = ScalingAnswer((replace(curve, points=(first, unfit)),))
 
     assert "memory        does not fit on 16 devices" in text_of(answer, capsys)

@@ -15,12 +15,12 @@ from answers import KINDS, answer, made_up, run_of, training_run
 from clustersim import sweep
 from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError
+from clustersim.memory.room import FITS
 from clustersim.render.charts.picture import Table
 from clustersim.render.page.page import Chart, render
 from clustersim.render.tables import Row as Line
 from clustersim.render.tables import short_keys
 from clustersim.runs.cache_key import key_of
-from clustersim.runs.table import FITS
 from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
 from clustersim.scenario.load import load, load_any, load_service
 from clustersim.studies.study.answer import runs_table, stored_runs
@@ -151,7 +151,9 @@ def made_up_run(verdict, rate, peak, capacity=10.0):
     if verdict == INVALID:
         return Run(None, INVALID, f"--set x=1: x: {rate:g} is too much (at most {peak:g})")
     step = answer({"matmul": 1 / rate}, tokens=1)
-    memory = replace(step.memory, peak_bytes=peak, capacity_bytes=capacity, fits=verdict == RAN)
+    fits = verdict == RAN
+    memory = replace(step.memory, peak_bytes=peak, capacity_bytes=capacity, fits=fits)
+    memory = replace(memory, verdict="fits" if fits else "does not fit")
     if verdict == MEMORY_ONLY:
         return Run("a", MEMORY_ONLY, "too large", estimate=MemoryEstimate(memory, 8))
     return Run(f"{rate} {peak}", RAN, answer=replace(step, tokens_per_s=rate, memory=memory))

@@ -18,6 +18,7 @@ from clustersim.answers import from_json, to_json
 from clustersim.errors import PlanError, ScenarioError, SimulationError
 from clustersim.render.page.page import render
 from clustersim.render.tables import columned
+from clustersim.reports.measures import VERDICT_STYLES
 from clustersim.runs.variants import FAILED, INVALID, RAN, Run, Variant
 from clustersim.simulation.measures import measures_of
 from clustersim.simulation.step.simulate import simulate
@@ -158,7 +159,7 @@ def test_the_interaction_of_changes_is_reported(kind, alone, together, of_sum):
     assert result.sum == pytest.approx(sum(each.change for each in result.changes))
     assert result.product == pytest.approx(prod(each.gain for each in result.changes))
     assert chart.end / chart.start == pytest.approx(1 / result.together.gain)
-    assert f"{100 * of_sum:.1f} % of the sum" in text.rows(result)[0].text
+    assert f"{100 * of_sum:.1f} % of the sum" in next(text.rows(result)).text
     assert measures_of(result.base.kinds)[result.by].label in render(page(result))
 
 
@@ -214,7 +215,7 @@ def test_changes_of_other_batches_are_explained_by_a_token():
 
     assert result.changes[0].gain == pytest.approx(4 / 3)
     assert result.changes[0].account == "token"
-    assert "other tokens in a step" in text.rows(result)[0].text
+    assert "other tokens in a step" in next(text.rows(result)).text
 
 
 def test_a_sum_that_saves_nothing_has_no_share():
@@ -254,7 +255,7 @@ def test_a_terminal_gets_the_same_table():
     result = ranked({"matmul": 10.0}, heavy, {"matmul": 8.0}, changes=PAIR, together=INVALID)
     console = Console(width=100, force_terminal=True, color_system="standard")
     with console.capture() as shown:
-        console.print(columned(text.table(result), text.WORDS, text.UNFIT))
+        console.print(columned(text.table(result), text.WORDS, VERDICT_STYLES))
     lines = re.sub(r"\x1b\[[\d;]*m", "", shown.get()).splitlines()
 
     assert max(map(len, lines)) <= 100
@@ -367,11 +368,11 @@ def test_a_batch_is_ranked_by_its_latency():
 N, P = r"[\d.,]+", r"[\d.]+ %"  # a number, a share
 
 TEXT = rf"""
-recompute=none is best: step time {N} s -> {N} s \(-{P}\)
+recompute=none is best: step time {N} s -> {N} s \(-{P}\), tight in memory
 
  +gain +step +tokens/s +MFU +peak memory +change +main part +bottleneck +memory
  +1 +{N} s +{N} +{P} +{N} GiB  base .*  fits
- *{N}  -{P} +{N} s +{N} +{P} +{N} GiB  recompute=none +less [a-z ]+  .* fits
+ *{N}  -{P} +{N} s +{N} +{P} +{N} GiB  recompute=none +less [a-z ]+  .* tight
  *{N}  \+{P} +{N} s +{N} +{P} +{N} GiB  cluster.nic.bandwidth=/64  more [a-z ]+  .* fits
 together      the 2 valid changes: step time {N} s -> {N} s \(\+{P}\), gain {N}; separate gains .*
 invalid       plan.data=4: .*: plan: tensor 1 x pipeline 8 x data 4 = 32 ranks, .*

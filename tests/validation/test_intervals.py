@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from clustersim.answers import to_json
-from clustersim.metrics.prediction_interval import MeasuredRuns
+from clustersim.evidence import MeasuredRuns
 from clustersim.validation.answer import coverage_of, validation_of
 from clustersim.validation.outcome import Outcome
 from clustersim.validation.text import coverage_line

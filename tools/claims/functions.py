@@ -119,7 +119,7 @@ def recomputation(runs: Runs) -> Numbers:
         for size in sizes
     }
     best, best_kept = (
-        max(result.samples_per_s for result in results.values() if result.memory.within)
+        max(result.samples_per_s for result in results.values() if result.memory.fits)
         for results in (recomputed, kept)
     )
     return {

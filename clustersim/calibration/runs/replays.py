@@ -199,7 +199,7 @@ def _prepared(row: str) -> _Prepared:
     for mode in modes:
         loaded = scenario_of(case, mode)
         job = build_job(loaded)
-        if len(modes) > 1 and estimate_memory(job).within:
+        if len(modes) > 1 and estimate_memory(job).fits:
             break
     return _Prepared(
         job=job,

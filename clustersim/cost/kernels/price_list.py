@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats
+from clustersim.cost.kernels.collectives import terms_on_links
 from clustersim.cost.kernels.products import Issue, product_shapes, served_seconds
 from clustersim.cost.kernels.terms import NEAREST, measured_terms
 from clustersim.cost.surfaces.decode import DECODE
@@ -146,12 +147,17 @@ class KernelPrices:
         return any((kind, library) in fits.terms for fits in self._fits)
 
     def collective(
-        self, operation: str, library: str, devices: int, nbytes: Floats, rates: LinkRates
+        self, operation: str, library: str, devices: int, nbytes: Floats, rate: float | None
     ) -> Floats:
-        """Return the times of collectives of a library in a node [s]."""
+        """Return the times of collectives of a library in a node [s].
+
+        Parameters
+        ----------
+        rate : payload of the links between its devices [B/s]
+        """
         shapes = _columns(nbytes, devices=devices, bytes=nbytes)
         surface = SURFACES[operation]
-        terms = self._on_links(operation, library, surface, rates)
+        terms = terms_on_links(self._fits, operation, library, surface, rate=rate)
         return predict(surface, self.device, shapes, library, terms)
 
     def exchange(
@@ -159,7 +165,8 @@ class KernelPrices:
     ) -> Floats:
         """Return the times of a dispatch or a combination of tokens [s]."""
         shapes = _columns(tokens, tokens=tokens, units=0.0, **shape)
-        terms = self._on_links(kind, library, EXCHANGE, rates)
+        near, far = rates
+        terms = terms_on_links(self._fits, kind, library, EXCHANGE, rate=near, network_rate=far)
         return predict(EXCHANGE, self.device, shapes, library, terms)
 
     def passes(self, nbytes: Floats, launches: float) -> Floats:
@@ -173,23 +180,6 @@ class KernelPrices:
         self, kind: str, surface: Surface, variant: str, shapes: Mapping[str, Floats]
     ) -> Floats:
         return predict(surface, self.device, shapes, variant, self._found(kind, variant))
-
-    def _on_links(
-        self, kind: str, library: str, surface: Surface, rates: LinkRates
-    ) -> Mapping[str, float]:
-        """Return the terms of a collective, its rates in proportion to those of the links."""
-        terms = {term.name: term.prior for term in surface.terms(library)}
-        terms |= self._found(kind, library)
-        measured = next((fits for fits in self._fits if (kind, library) in fits.terms), None)
-        if measured is None:
-            return terms
-        for term, rate, measured_rate in (
-            ("rate", rates.inside, measured.links),
-            ("network_rate", rates.network, measured.network),
-        ):
-            if term in terms and rate is not None and measured_rate is not None:
-                terms[term] *= rate / measured_rate
-        return terms
 
     def _found(self, kind: str, variant: str) -> Mapping[str, float]:
         """Return the measured terms of a kernel, of itself or of its nearest format."""

@@ -99,6 +99,8 @@ IN_NODE: Final = (
 above 1 where a switch reduces, below 1 where devices share a path over the host.  `pair` is a
 further factor of two devices, above 1 where these have a path of their own and more share one."""
 
+Amount = Array | float
+
 ISSUED: Final = frozenset({"torch", "sglang-customallreduce-eager", "vllm-custom-eager"})
 """Libraries measured call by call, without CUDA graphs."""
 
@@ -117,15 +119,22 @@ def in_node_seconds(
     ----------
     passes : 2 of an all-reduce, whose buffer goes round twice, else 1
     """
-    devices, nbytes = shapes["devices"], shapes["bytes"]
-    rate = values["rate"] * values["growth"] ** np.log2(devices / 4)
-    rate = rate * np.where(devices == 2, values["pair"], 1.0)
-    x = passes * (devices - 1) / devices * nbytes / rate
-    pieces = 2 * np.sqrt(values["piece"] * (devices - 1) * x)
-    seconds: Array = values["base"] + values["hop"] * (devices - 1) + x + pieces
+    start, moving = transfer_parts(shapes["devices"], shapes["bytes"], values, passes=passes)
+    seconds = np.asarray(start + moving)
     if variant not in ISSUED:
         return seconds
     return at_least_host(seconds, values)
+
+
+def transfer_parts(
+    devices: Amount, nbytes: Amount, values: Values, *, passes: int
+) -> tuple[Amount, Amount]:
+    """Return the start of collectives on `devices` of a node, and the time of their bytes [s]."""
+    paired = values["pair"] ** (devices == 2)
+    rate = values["rate"] * values["growth"] ** np.log2(devices / 4) * paired
+    x = passes * (devices - 1) / devices * nbytes / rate
+    pieces = 2 * np.sqrt(values["piece"] * (devices - 1) * x)
+    return values["base"] + values["hop"] * (devices - 1), x + pieces
 
 
 def _surface(seconds: Callable[[Accelerator, Shapes, str, Values], Array]) -> Surface:

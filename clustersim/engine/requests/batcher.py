@@ -13,16 +13,25 @@ from typing import NamedTuple
 
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.engine.requests.sequences import BlockPool, Left, Sequences
+from clustersim.engine.requests.sequences import BlockPool, Following, Left, Sequences
 from clustersim.inference.batch import Batch, Prompt
 
 
 class Work(NamedTuple):
-    """A step: its batch, the requests whose prompts it processes, and copies of KV blocks [s]."""
+    """A step of an engine.
+
+    Attributes
+    ----------
+    batch : what it processes
+    chunks : the requests whose prompts it processes, with their new tokens
+    copying : time to copy KV blocks [s]
+    admitting : whether requests were admitted as far as there was room
+    """
 
     batch: Batch
     chunks: list[tuple[Request, int]]
     copying: float
+    admitting: bool
 
 
 class Batcher:
@@ -85,7 +94,16 @@ class Batcher:
         prompts = tuple(Prompt(tokens, request.processed) for request, tokens in chunks)
         context = round(self.sequences.context) if count else 0
         copying, self._copying = copied + self._copying, 0.0
-        return Work(Batch(count, context, prompts), chunks, copying)
+        return Work(Batch(count, context, prompts), chunks, copying, not preempted)
+
+    def following(self, work: Work) -> Following | None:
+        """Return the steps that only decode after such a step, while no request ends or arrives.
+
+        What could not be admitted to this step has no room in these: no KV blocks are returned.
+        """
+        if work.chunks or not work.admitting:
+            return None
+        return self.sequences.following(self._pool.free)
 
     def _make_room(self) -> bool:
         """Preempt requests, the last admitted first, until the next tokens have KV blocks."""
@@ -199,6 +217,11 @@ class Batcher:
             request.prompt = cached
 
     # --- completing a step ----------------------------------------------------------------------
+
+    def decode(self, steps: int) -> None:
+        """Count the tokens of steps that only decode, after which no sequence ends."""
+        self.emitted += steps * self._gain * self.sequences.count
+        self.sequences.skip(steps)
 
     def complete(self, work: Work, now: float) -> None:
         """Count the tokens of a step that ends now."""

@@ -4,8 +4,8 @@
     load --route--> prefill replicas --KV cache over links--> decode replicas --> tokens
 
 An open load arrives at given times; a closed one has a fixed number of users, each of which sends
-its next request when the last one is complete.  A replay of an open load can end before its last
-request, when a review of the complete requests ends it.
+its next request when the last one is complete.  A replay can end before its last request, when a
+review of the complete requests ends it.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -38,10 +38,10 @@ class RequestLoad:
     users : number of users of a closed load
     warm_up : requests before those that are measured
     complete : completed requests with which a closed load ends, warm-up included; it needs `users`
-        requests more
+        requests more; unless a review ends it
     before : time of a request before it reaches a replica [s]
     cached : whether the KV cache of every prompt is there already
-    review : ends an open load; None to complete all its requests
+    review : ends a load; None to end it with `complete`, or with all requests of an open load
     """
 
     inputs: Integers
@@ -189,20 +189,24 @@ class _Replay:
         """Count a request that is complete; let its user send the next one."""
         load, completed = self._load, self._completed
         completed.append(request)
-        if not load.closed:
-            if len(completed) == self._reviewed and load.review is not None:
-                self._reviewed = load.review(completed)
-                if not self._reviewed:
-                    self._done.succeed()
-            elif len(completed) == len(load.inputs):
-                self._done.succeed()
+        if self._done.triggered:
             return
-        if len(completed) == load.warm_up:
-            self._begin_count()
-        if len(completed) == load.complete:
+        if self._is_last(len(completed)):
             self._done.succeed()
-        elif len(completed) < load.complete:
-            self._issue()
+        elif load.closed:
+            if len(completed) == load.warm_up:
+                self._begin_count()
+            if self._issued < len(load.inputs):
+                self._issue()
+
+    def _is_last(self, completed: int) -> bool:
+        """Return whether the replay ends with some number of complete requests."""
+        load = self._load
+        if load.review is None:
+            return completed == (load.complete if load.closed else len(load.inputs))
+        if completed == self._reviewed:
+            self._reviewed = load.review(self._completed)
+        return not self._reviewed
 
     def _begin_count(self) -> None:
         self._begin, self._emitted_before = self._env.now, self._emitted

@@ -1,4 +1,8 @@
-"""A replica of an engine on the clock: its batches in flight, one event for each step.
+"""A replica of an engine on the clock: its batches in flight, one event for each run of steps.
+
+Steps that only decode differ in their contexts alone, until a request ends or arrives.  Without
+pipeline stages they are a run, whose end is one event; an arrival cuts it after the step in
+progress.
 
 With pipeline stages a batch enters the first stage when the batch before has left it, and leaves
 the last one no sooner than a step of the slowest stage after that batch:
@@ -7,9 +11,10 @@ the last one no sooner than a step of the slowest stage after that batch:
     batch 1                   |--- stage 0 ---|--- stage 1 ---|
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import cycle
+from itertools import accumulate, cycle
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +26,7 @@ from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.batcher import Batcher, Work
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.engine.requests.sequences import BlockPool
+from clustersim.engine.requests.sequences import BlockPool, Following
 from clustersim.inference.batch import Batch
 
 
@@ -62,6 +67,32 @@ class Steps:
         return replace(self, **arrays, batches=[self.batches[i] for i in inside.tolist()])
 
 
+class _Run:
+    """Steps that only decode, one after another.
+
+    Attributes
+    ----------
+    times : when each begins, and the last one ends [s]
+    batches : what each processes
+    blocks : KV blocks that each takes when it begins; those of the first are taken
+    waiting : requests without KV blocks
+    complete : steps that are complete
+    """
+
+    def __init__(self, times: list[float], batches: list[Batch], blocks: list[int], waiting: int):
+        self.times, self.batches, self.blocks, self.waiting = times, batches, blocks, waiting
+        self.complete = 0
+
+    def in_progress(self, now: float) -> int:
+        """Return the number of the step that is in progress at a time, or ends then."""
+        return max(0, bisect_left(self.times, now) - 1)
+
+    def cut(self, now: float) -> None:
+        """End the run with the step in progress."""
+        last = self.in_progress(now) + 1
+        del self.times[last + 1 :], self.batches[last:]
+
+
 class ReplicaProcess:
     """A replica that makes steps while it has requests.
 
@@ -81,6 +112,7 @@ class ReplicaProcess:
         self._env = env
         self._free = self._left = 0.0  # when the first stage is free, and the last batch left
         self._idle: dict[int, Event] = {}
+        self._decoding: _Run | None = None
         for number in range(model.stages):
             env.process(self._run(number))
 
@@ -92,6 +124,7 @@ class ReplicaProcess:
     @property
     def emitted(self) -> float:
         """Tokens that it has generated."""
+        self._settle()
         return sum(batcher.emitted for batcher in self.batchers)
 
     def add(self, request: Request) -> Batcher:
@@ -123,12 +156,51 @@ class ReplicaProcess:
                 yield self._idle[number]
                 continue
             start = env.now
-            yield env.timeout(self._seconds(work))
+            following = batcher.following(work) if self.model.stages == 1 else None
+            if following:
+                start, work = yield from self._decode(work, following)
+            else:
+                yield env.timeout(self._seconds(work))
             self._rows.append((start, env.now, self.pool.used, len(batcher.waiting)))
             self._batches.append(work.batch)
             batcher.complete(work, env.now)
             if self._idle:
                 self.wake()
+
+    def _decode(
+        self, work: Work, following: Following
+    ) -> Generator[Event, Any, tuple[float, Work]]:
+        """Make steps that only decode; return the start of the last one, and what it is."""
+        env, (batcher,) = self._env, self.batchers
+        count, contexts = work.batch.sequences, [work.batch.context, *following.contexts]
+        seconds = self.model.times(count, contexts)
+        seconds[0] += work.copying
+        times = [*accumulate(seconds, initial=env.now)]
+        batches = [Batch(count, context) for context in contexts]
+        run = _Run(times, batches, [0, *following.blocks], len(batcher.waiting))
+        self._decoding, self._idle[0] = run, env.event()
+        yield env.timeout(times[-1] - env.now) | self._idle[0]
+        self._idle.pop(0, None)
+        run.cut(env.now)
+        if times[-1] > env.now:
+            yield env.timeout(times[-1] - env.now)
+        self._settle()
+        self._decoding = None
+        return times[-2], work._replace(batch=batches[-1])
+
+    def _settle(self) -> None:
+        """Count the steps of a run that are complete, but for the last."""
+        run = self._decoding
+        if run is None:
+            return
+        first = run.complete
+        run.complete = min(run.in_progress(self._env.now), len(run.batches) - 1)
+        for step in range(first, run.complete):
+            start, end = run.times[step : step + 2]
+            self._rows.append((start, end, self.pool.used, run.waiting))
+            self.pool.take(run.blocks[step + 1])
+        self._batches += run.batches[first : run.complete]
+        self.batchers[0].decode(run.complete - first)
 
     def _seconds(self, work: Work) -> float:
         """Return the time until a step that starts now is complete [s]."""

@@ -1,6 +1,6 @@
 """How an engine forms batches: which requests share a step, and what happens when KV blocks end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Literal
 
@@ -9,6 +9,9 @@ from clustersim.inference.batch import Batch
 
 Seconds = Callable[[Batch], float]
 """Time of a step of one replica [s]."""
+
+Decoding = Callable[[int, Sequence[int]], list[float]]
+"""Times of steps that only decode some sequences, by the sums of their cached tokens [s]."""
 
 
 @record
@@ -51,6 +54,7 @@ class ReplicaModel:
     blocks, block_tokens : blocks of the KV cache, and tokens of a block
     scheduling : rules for batches
     gain : tokens that a sequence gains in a step
+    decoding : times of steps that only decode, together; by `seconds` if None
     """
 
     seconds: Seconds
@@ -60,3 +64,10 @@ class ReplicaModel:
     stages: int = 1
     scheduling: Scheduling = Scheduling()
     gain: float = 1.0
+    decoding: Decoding | None = None
+
+    def times(self, sequences: int, contexts: Sequence[int]) -> list[float]:
+        """Return the times of steps that only decode [s]."""
+        if self.decoding is not None:
+            return self.decoding(sequences, contexts)
+        return [self.seconds(Batch(sequences, context)) for context in contexts]

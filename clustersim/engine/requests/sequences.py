@@ -8,7 +8,9 @@ and so are the steps at which it needs a new KV block: every `period` steps from
 """
 
 from math import ceil
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from clustersim.engine.requests.request import Request
 
@@ -68,6 +70,17 @@ class Left(NamedTuple):
     blocks: int
 
 
+class Following(NamedTuple):
+    """Steps that follow one another: their contexts, and the KV blocks that each needs."""
+
+    contexts: list[int]
+    blocks: list[int]
+
+
+MOST_FOLLOWING: Final = 64
+"""Steps that are looked at together."""
+
+
 class Sequences:
     """Sequences that decode together.
 
@@ -107,6 +120,25 @@ class Sequences:
     def first_block(self, tokens: int) -> int:
         """Return the KV blocks that a sequence with some cached tokens needs when it joins."""
         return int(self._grow and not self._wait(tokens))
+
+    def following(self, free: int) -> Following | None:
+        """Return the steps after the next one, up to the first in which a sequence ends.
+
+        Parameters
+        ----------
+        free : KV blocks that they may take
+        """
+        last = min(min(self._finishing) - self.step, MOST_FOLLOWING)
+        steps = np.arange(1, last)
+        blocks = np.array(self._growing)[(self.step + steps) % self._period]
+        count = int(np.searchsorted(blocks.cumsum(), free, side="right"))
+        contexts = np.rint(self.context + self.gain * self.count * steps[:count]).astype(int)
+        return Following(contexts.tolist(), blocks[:count].tolist()) if count else None
+
+    def skip(self, steps: int) -> None:
+        """Make steps in which no sequence ends."""
+        self.step += steps
+        self.context += steps * self.gain * self.count
 
     def advance(self) -> list[Request]:
         """Make a step; return the requests that have all their tokens."""

@@ -6,6 +6,7 @@ As NCCL does at start-up, it computes the rings and trees of its ranks once; eac
 algorithm and protocol that the tuner ranks fastest, unless the scenario prescribes one.
 """
 
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from clustersim.arrays import Floats, Integers
 from clustersim.cost.closed_form import Cost, bus_factor, ranked_first
+from clustersim.cost.kernels.collectives import transfer_times
 from clustersim.errors import PlanError
 from clustersim.program.collectives.algorithm import CROSSBAR, Algorithm, Groups, Switched
 from clustersim.program.collectives.algorithms import ALGORITHMS
@@ -30,6 +32,9 @@ class Prescribed(NamedTuple):
     algorithm: str
     where: str
 
+
+TABLE = "measured"
+"""In place of a protocol, that the cost is of a measured table."""
 
 MOST_MESSAGES = 2**18
 """Messages whose routes are made at the same time, which bounds their memory."""
@@ -119,6 +124,17 @@ class Communicator:
         self._costs: dict[tuple[str, float, int], Cost] = {}
 
     @property
+    def _in_node(self) -> bool:
+        """Whether the groups have several devices of a node."""
+        return self.span.nodes == 1 < self.span.ranks
+
+    @cached_property
+    def _ring_pace(self) -> list[float]:
+        """For each row, the time in which rings carry a byte of an all-gather [s/B]."""
+        paces: list[float] = self.seconds_per_byte("ring", "all-gather").tolist()
+        return paces
+
+    @property
     def rows(self) -> int:
         """Rows of groups."""
         return len(self._devices)
@@ -150,8 +166,34 @@ class Communicator:
             costs = [self.cost_of(name, operation, nbytes, row) for name in names]
             if len(self._costs) >= MOST_COSTS:
                 self._costs.clear()
-            self._costs[key] = ranked_first(costs)
+            self._costs[key] = self._in_table(ranked_first(costs), *key)
         return self._costs[key]
+
+    def seconds(self, operation: str, nbytes: Floats) -> Floats:
+        """Return the times of operations on uncontended links [s]."""
+        return np.array([self.cost(operation, size).seconds for size in nbytes.tolist()])
+
+    def _in_table(self, chosen: Cost, operation: str, nbytes: float, row: int) -> Cost:
+        """Return a cost by the measured table of the devices, if they have one for these groups.
+
+        The algorithm that the tuner ranks first decides the links, which limit the rate.
+        """
+        library = self.cluster.library
+        rate = library.rates.get(operation)
+        if rate is None or operation in self._fixed or not self._in_node:
+            return chosen
+        ring = bus_factor("all-gather", self.span.ranks) / self._ring_pace[row]
+        device, ranks = self.cluster.accelerator, self.span.ranks
+        times = transfer_times(device, operation, ranks, nbytes / rate, ring)
+        if times is None:
+            return chosen
+        start, moving = times
+        pace = float(self.seconds_per_byte(chosen.algorithm, operation)[row])
+        wire = nbytes * float(self.load(chosen.algorithm, operation).units[row])
+        moving = max(moving, nbytes * pace)
+        pace_of_flow = wire / moving if moving else math.inf
+        latency = start + library.skew
+        return Cost(chosen.algorithm, TABLE, latency, wire, pace_of_flow, latency + moving)
 
     def cost_of(self, algorithm: str, operation: str, nbytes: float, row: int = 0) -> Cost:
         """Return the cost of an uncontended operation by one algorithm, with its best protocol."""
@@ -207,6 +249,8 @@ class Communicator:
         steps = (ALGORITHMS[name].steps(operation, self.span) for name, operation in pairs)
         common = self.span._replace(box=None), *zip(pairs, steps, strict=True)
         seconds = [self.seconds_per_byte(*pair).tolist() for pair in pairs]
+        if self.cluster.library.rates and self._in_node:
+            seconds.append(self._ring_pace)
         return [(common, each) for each in zip(*seconds, strict=True)]
 
     def seconds_per_byte(self, algorithm: str, operation: str) -> Floats:

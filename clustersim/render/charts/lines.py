@@ -1,11 +1,15 @@
 """Lines with points over two axes, and points with the front that no other point beats."""
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from clustersim.answers import built_from
 from clustersim.render.charts.picture import Axis, Cell, Picture
+
+FREE: Final = 0.04
+"""Share of an axis at each of its ends where no curve is: one on the frame cannot be seen."""
 
 Stroke = Literal["solid", "dashed", "dotted", "steps", "none"]
 
@@ -79,6 +83,15 @@ class Lines(Picture):
     bands: tuple[Band, ...] = ()
     remarks: tuple[tuple[float, str], ...] = ()
 
+    def framed(self) -> "Lines":
+        """Return the same with limits on both axes that leave room around all curves."""
+        x = [value for one in self.series for value in one.x]
+        y = [value for one in self.series for value in one.y]
+        for band in self.bands:
+            x += band.x
+            y += (*band.low, *band.high)
+        return replace(self, x=roomy(self.x, x), y=roomy(self.y, y))
+
     def rows(self) -> Iterator[Sequence[Cell]]:
         """Yield each point of the series, reference lines apart; rows that have names by these."""
         yield ["series", self.x.title, self.y.title or "row"]
@@ -87,6 +100,38 @@ class Lines(Picture):
             if not series.thin:
                 for x, y in zip(series.x, series.y, strict=True):
                     yield [series.name, x, names.get(y, y)]
+
+
+def roomy(axis: Axis, values: Sequence[float]) -> Axis:
+    """Return an axis that ends beyond some values, unless its limits are given.
+
+    A logarithmic one of less than a decade has ticks at round numbers, as a linear one has.
+
+    >>> roomy(Axis("share", "%", zero=True), [0.5, 50.0]).limits
+    (-2.0, 52.0)
+    >>> roomy(Axis("rate", log=10), [100.0, 400.0]).ticks[0]
+    (100.0, '100')
+    """
+    if axis.limits is not None or not values:
+        return axis
+    low, high = min(values), max(values)
+    if axis.log:
+        free = (high / low) ** FREE if high > low else 2.0
+        ticks = axis.ticks or (tuple(_round_ticks(low, high)) if high < 10 * low else ())
+        return replace(axis, limits=(low / free, high * free), ticks=ticks)
+    base = min(low, 0.0) if axis.zero else low
+    free = FREE * ((high - base) or abs(high) or 1.0)
+    begin = 0.0 if axis.zero and low > free else base - free
+    return replace(axis, limits=(begin, high + free))
+
+
+def _round_ticks(low: float, high: float) -> Iterator[tuple[float, str]]:
+    """Yield round numbers from below `low` to above `high`, about five of them."""
+    rough = (high - low or high) / 4
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough)
+    for i in range(max(1, math.floor(low / step)), math.ceil(high / step) + 1):
+        yield i * step, f"{i * step:,.10g}"
 
 
 class Point(NamedTuple):

@@ -12,6 +12,9 @@ Value = TypeVar("Value")
 MAXIMUM: Final = 1_000
 """Rows of the table behind a chart."""
 
+SENTENCE: Final = 32
+"""Letters of a cell that is a sentence and not a name."""
+
 Cell = str | float | None
 """A value of a picture: a number or a word; None where there is none."""
 
@@ -30,6 +33,7 @@ class Table:
     Attributes
     ----------
     filter : label of the text box that filters the rows; no box without it
+    sorts : whether the headings sort the rows, as they do next to a text box
     """
 
     kind: ClassVar = "table"
@@ -37,6 +41,24 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     filter: str = ""
+    sorts: bool = False
+
+    @property
+    def sortable(self) -> bool:
+        """Whether the headings sort the rows."""
+        return self.sorts or bool(self.filter)
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
+    @property
+    def texts(self) -> tuple[bool, ...]:
+        """Whether each column has sentences, which a narrow column would make towers of words."""
+        if not self.rows:
+            return (False,) * len(self.columns)
+        return tuple(max(map(len, column)) > SENTENCE for column in zip(*self.rows, strict=True))
 
 
 def text_table(

@@ -13,7 +13,7 @@ from clustersim.render.matplotlib.figure import (
     plot_width,
     text_width,
 )
-from clustersim.render.palette import SCALE
+from clustersim.render.palette import SCALE, ink_on
 from clustersim.units import format_number
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def _share(field: Field, values: list[float], more_is_better: bool) -> float | N
 def _draw_field(
     axes: "Axes", place: tuple[int, int], field: Field, share: float | None, size: float
 ) -> None:
+    from matplotlib.colors import to_rgb
     from matplotlib.patches import Rectangle
 
     x, y = place
@@ -85,7 +86,7 @@ def _draw_field(
     elif field.hatched:
         look["hatch"] = "////"
         plate = {"facecolor": paint("ground"), "edgecolor": "none", "pad": 1.0}
-    ink = paint("ground" if share is not None and share > 0.6 else "ink")
+    ink = ink_on(to_rgb(look["facecolor"]))
     axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **look))
     axes.text(x, y, field.text, ha="center", va="center", size=size, color=ink, bbox=plate)
 

@@ -50,6 +50,7 @@ def draw_scatter_with_front(axes: "Axes", picture: ScatterWithFront) -> None:
 
 def draw_lines(axes: "Axes", picture: Lines) -> None:
     """Draw bands, then series in their order."""
+    picture = picture.framed()
     for band in picture.bands:
         axes.fill_between(band.x, band.low, band.high, color=paint("grid"), linewidth=0)
     for series in picture.series:
@@ -57,7 +58,6 @@ def draw_lines(axes: "Axes", picture: Lines) -> None:
     for place, text in picture.remarks:
         aside = axes.get_yaxis_transform()
         axes.text(1.01, place, text, transform=aside, va="center", size=8)
-    axes.margins(x=0.04, y=0.08)
     _set_axis(axes, picture.x, upright=False)
     _set_axis(axes, picture.y, upright=True)
     axes.spines[["top", "right"]].set_visible(False)

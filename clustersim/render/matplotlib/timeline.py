@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from clustersim.render.charts.timeline import Timeline, covered
 from clustersim.render.matplotlib.figure import DOTS, Room, paint
-from clustersim.render.palette import LIGHT, parse_colour
+from clustersim.render.palette import LIGHT, ink_on, parse_colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,9 +82,10 @@ def _draw_numbers(axes: "Axes", picture: Timeline) -> None:
     if size < 4.5:
         return
     inside = (picture.start >= begin) & (picture.end <= end) & blocks
-    light = _shades(picture)[:, 0].mean(axis=1) > 0.5
-    _write_numbers(axes, picture, inside & light[picture.kind], size, paint("edge"))
-    _write_numbers(axes, picture, inside & ~light[picture.kind], size, paint("ground"))
+    inks = [[ink_on(colour) for colour in shades] for shades in _shades(picture).tolist()]
+    whites = np.array(inks)[picture.kind, picture.shade.clip(0), 0] > 0
+    _write_numbers(axes, picture, inside & ~whites, size, "black")
+    _write_numbers(axes, picture, inside & whites, size, "white")
 
 
 def _write_numbers(

@@ -56,6 +56,71 @@
     }, "");
   };
 
+  // The title of an axis that is longer than the axis takes several lines.
+  const fitTitles = (layout, width, height) => {
+    const { size } = layout.font;
+    const rooms = { x: width - 70, y: height - 90 };
+    for (const key of ["xaxis", "yaxis"]) {
+      const { title } = layout[key];
+      const letters = Math.max(12, Math.floor(rooms[key[0]] / (0.68 * size)));
+      if (title) layout[key].title = { ...title, text: folded(title.text, letters) };
+    }
+  };
+
+  // Names at 1, 2 and 5 of each decade may lie on each other; those of the decades do not.
+  const spaceTicks = (chart) => {
+    if (chart.layout.xaxis.dtick !== "D2") return;
+    const boxes = [...chart.querySelectorAll(".xtick > text")].map((t) => t.getBoundingClientRect());
+    const touch = boxes.some((box, i) => i && boxes[i - 1].right + 4 > box.left);
+    if (touch) Plotly.relayout(chart, { "xaxis.dtick": 1 });
+  };
+
+  // --- letters on colours ----------------------------------------------------------------------
+
+  const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+
+  // Black or white, of which at least one has a contrast of 4.5 to 1 on any colour.
+  const inkOn = (colour) => {
+    const [r, g, b] = colour.map((part) => {
+      const share = part / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+  };
+
+  // The colour at a share of a scale, between the two stops around it.
+  const onScale = (stops, share) => {
+    const i = Math.max(1, stops.findIndex(([stop]) => stop >= share));
+    const [[from, first], [to, last]] = [stops[i - 1], stops[i]];
+    const part = (share - from) / (to - from);
+    return rgb(first).map((value, k) => value + part * (rgb(last)[k] - value));
+  };
+
+  // Plotly chooses dark grey or white by a rule that leaves grey on mid blue.
+  const inkBars = (trace) => {
+    const { color, colorscale, cmax } = trace.marker;
+    const inks = Array.isArray(color)
+      ? color.map((shade) => inkOn(onScale(colorscale, shade / cmax)))
+      : inkOn(rgb(color));
+    trace.insidetextfont = { color: inks };
+  };
+
+  const inkFields = (trace, layout, width) => {
+    const letters = Math.max(...trace.text.flat().map((text) => text.length));
+    const size = Math.min(layout.font.size, (width - 90) / trace.z[0].length / (0.62 * letters));
+    const values = trace.z.flat().filter((value) => value !== null);
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const words = [];
+    trace.z.forEach((row, y) => row.forEach((value, x) => {
+      const share = high > low ? (value - low) / (high - low) : 0.5;
+      const fill = onScale(trace.colorscale, trace.reversescale ? 1 - share : share);
+      const font = value === null ? { size } : { size, color: inkOn(fill) };
+      words.push({ x, y, text: trace.text[y][x], showarrow: false, font });
+    }));
+    delete trace.texttemplate;
+    layout.annotations = words.filter((word) => word.text);
+  };
+
   const draw = (chart, width) => {
     const figure = JSON.parse(document.getElementById(chart.dataset.figure).textContent);
     const layout = themed(figure.layout, width && PRINTED_REM);
@@ -68,11 +133,15 @@
     const seen = chart._fullLayout && chart._fullLayout.xaxis.range.slice();
     if (seen && figure.layout.xaxis.range) layout.xaxis.range = seen;
     layout.xaxis.uirevision = String(width);
+    fitTitles(layout, width || chart.clientWidth, layout.height || chart.clientHeight);
     const data = coloured(figure.data, "data");
+    data.filter((each) => each.type === "bar" && each.insidetextanchor).forEach(inkBars);
+    data.filter((each) => each.texttemplate).forEach((each) => inkFields(each, layout, chart.clientWidth));
     const letters = Math.floor(((width || chart.clientWidth) - 70) / (0.56 * layout.font.size));
     if (layout.showlegend) data.forEach((each) => (each.name = folded(each.name, letters)));
     Plotly.react(chart, data, layout, config);
     if (layout.showlegend) heighten(chart, width);
+    spaceTicks(chart);
   };
 
   // A legend of several lines makes its chart higher; the lines of data keep their place.
@@ -155,12 +224,19 @@
   const narrow = (input) => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     const paragraph = input.closest(".filter");
-    const rows = [...paragraph.nextElementSibling.querySelectorAll("tbody tr")];
+    const tables = paragraph.nextElementSibling;
+    const rows = [...tables.querySelectorAll("tbody tr")];
     let shown = 0;
     for (const row of rows) {
-      const text = row.textContent.toLowerCase();
+      const table = row.closest(".fold")?.querySelector("summary").textContent ?? "";
+      const text = `${table} ${row.textContent}`.toLowerCase();
       row.hidden = !words.every((word) => text.includes(word));
       shown += row.hidden ? 0 : 1;
+    }
+    for (const fold of tables.querySelectorAll(".fold")) {
+      const matches = fold.querySelector("tbody tr:not([hidden])") !== null;
+      fold.hidden = !matches;
+      fold.open = matches && words.length > 0;
     }
     paragraph.querySelector(".count").textContent = `${shown} of ${rows.length} rows`;
   };

@@ -4,6 +4,7 @@
                     -- Table      with a text box that filters its rows, if it is long
                     -- Chart      a plotly figure as a plain dict, with words and a table for it
                     -- Drawing    boxes and lines, with the same
+                    -- Folds      tables that the reader opens, with a text box for all of them
                     -- Listing    text as it stands in a file
 
 Every text is plain text: the template escapes it, and `label` what plotly would interpret.
@@ -12,6 +13,7 @@ The file may load nothing and run nothing but the two scripts whose hashes its p
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,14 +29,24 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 
+LONG_KEY: Final = 20
+"""Letters of a key that may take several lines."""
+
+LEGIBLE: Final = 10.0
+"""Size of the smallest letters of a drawing [px]."""
+
 
 class Card(NamedTuple):
-    """A number in large letters, with its label and a remark; a `warning` is highlighted."""
+    """A number in large letters, with its label and a remark.
+
+    A `warning` is highlighted, and so is, in a colour of its own, a `caution`.
+    """
 
     label: str
     value: str
     note: str = ""
     warning: bool = False
+    caution: bool = False
 
 
 class Swatch(NamedTuple):
@@ -131,6 +143,12 @@ class Drawing:
     swatches: tuple[Swatch, ...] = ()
     note: str = ""
 
+    @property
+    def legible(self) -> float:
+        """The least width at which all words can be read; a smaller window scrolls it [px]."""
+        sizes = [*(word.size for word in self.words), *(shape.size for shape in self.shapes)]
+        return self.extent[2] * min(1.0, LEGIBLE / min(sizes, default=LEGIBLE))
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -141,7 +159,16 @@ class Listing:
     text: str
 
 
-Block = Cards | Table | Chart | Drawing | Listing
+@dataclass(frozen=True)
+class Folds:
+    """Tables behind their captions; `filter` labels the text box that finds rows in all of them."""
+
+    kind: ClassVar = "folds"
+    filter: str
+    tables: tuple[Table, ...]
+
+
+Block = Cards | Table | Chart | Drawing | Folds | Listing
 
 
 @dataclass(frozen=True)
@@ -156,12 +183,17 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """All that a file shows; `command` made it."""
+    """All that a file shows; `command` made it.  A section without contents is left out."""
 
     title: str
     subtitle: str
     sections: tuple[Section, ...]
     command: str = ""
+
+    def __post_init__(self) -> None:
+        """Leave out sections of which only the heading would be seen."""
+        sections = tuple(each for each in self.sections if each.prose or each.blocks)
+        object.__setattr__(self, "sections", sections)
 
 
 def render(page: Page) -> str:
@@ -198,8 +230,34 @@ def _template() -> "Template":
         lstrip_blocks=True,
         finalize=_printable,
     )
+    environment.filters |= {"units": with_units, "key": _breakable}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return environment.get_template("page.html.j2")
+
+
+_UNIT: Final = re.compile(
+    r"(?<=\d) (?=(?:%|[kMGTPE]?i?B(?:/s)?|[mnu]?s|min|[hd]|[kMG]?[WJ]|[TP]FLOP/s|tokens/s)(?!\w))"
+)
+"""The space between a number and its unit."""
+
+
+def with_units(text: str) -> str:
+    r"""Return a text in which no line ends between a number and its unit; commands stay as typed.
+
+    >>> with_units("4.0 % of 80 GiB") == "4.0\xa0% of 80\xa0GiB"
+    True
+    """
+    return text if "--" in text else _UNIT.sub("\xa0", text)
+
+
+def _breakable(key: str) -> str:
+    """Return a key, which if it is long may be broken where its words end, never within one."""
+    from markupsafe import Markup, escape
+
+    if len(key) <= LONG_KEY:
+        return key
+    parts = re.split(r"(?<=[._/\[>])(?=\w)", str(_printable(key)))
+    return Markup("<wbr>").join(map(escape, parts))
 
 
 def _printable(value: object) -> object:

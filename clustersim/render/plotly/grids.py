@@ -11,14 +11,14 @@ from clustersim.units import format_number
 MAXIMUM: Final = 1_000
 """Lines of parallel coordinates, the best ones."""
 
-WIDTH: Final = 560
-"""Of a chart, about [px]."""
-
 STOPS: Final = [[i / (len(SCALE) - 1), colour(f"scale-{i}")] for i in range(len(SCALE))]
 
 
 def heat_map(picture: HeatMap) -> Plot:
-    """Return a field for each combination, with a frame around the best one."""
+    """Return a field for each combination, with a frame around the best one.
+
+    The script of the page writes the texts, in a colour that can be read on that of the field.
+    """
     rows, columns = len(picture.y.ticks), len(picture.x.ticks)
     fields = [picture.fields.get(place) for place in product(range(rows), range(columns))]
     values = [None if field is None else field.value for field in fields]
@@ -43,28 +43,12 @@ def heat_map(picture: HeatMap) -> Plot:
         framed_axis(picture.x, **apart),
         framed_axis(picture.y, range=[rows - 0.5, -0.5], **apart),
         shapes=[*_hatched(picture), *_frame(picture.best)],
-        annotations=_words(picture),
     )
     return Plot([shown], figure, 90 + 34 * rows)
 
 
 def _by_row(values: list[Any], width: int) -> list[list[Any]]:
     return [values[start : start + width] for start in range(0, len(values), width)]
-
-
-def _words(picture: HeatMap) -> list[Figure]:
-    """Return the texts of fields without a value, which plotly leaves blank."""
-    texts = {
-        place: field.text
-        for place, field in picture.fields.items()
-        if field.value is None and field.text
-    }
-    letters = len(picture.x.ticks) * max(map(len, texts.values()), default=0)
-    font = {"size": min(12.0, round(WIDTH / 0.6 / (letters or 1), 1))}
-    return [
-        {"x": column, "y": row, "text": label(text), "showarrow": False, "font": font}
-        for (row, column), text in texts.items()
-    ]
 
 
 def _hatched(picture: HeatMap) -> list[Figure]:

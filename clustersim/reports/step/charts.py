@@ -72,7 +72,7 @@ def memory_by_stage(result: "Result") -> StackedBars:
     """Return the peak of every stage by component."""
     verdict, fullest = result.memory, result.memory.fullest
     largest = max(fullest.parts, key=fullest.parts.__getitem__)
-    verb = "holds" if fullest.peak <= verdict.capacity else "would need"
+    verb = "holds" if verdict.fits else "would need"
     count = len(verdict.stages)
     peaks = {part: np.array([s.parts[part] for s in verdict.stages]) for part in PARTS}
     return StackedBars(
@@ -108,7 +108,7 @@ def memory_over_time(result: "Result") -> StackedAreas:
         caption=f"{result.scenario.title} ({result.name})",
         description="A stack of the components of memory over time, and a line at the capacity of"
         " a device.",
-        note=f"Stage {fullest.stage}, which has the highest peak, from its first block to the end"
+        note=f"Stage {fullest.stage}, which needs the most, from its first block to the end"
         " of the step.",
         contents=f"components of the memory of stage {fullest.stage} over the step",
         x=Axis("time", "s"),

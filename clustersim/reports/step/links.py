@@ -123,11 +123,11 @@ CABLE: Final = 0.45
 _FILLS: Final = {DEVICE: "box-device", SWITCH: "box-switch", NIC: "box-nic"}
 
 _HEAT: Final = (
-    (2 / 3, "hot", "at least 2/3 of the busiest of these links"),
-    (1 / 3, "warm", "at least 1/3"),
-    (0.0, "compute", "less than 1/3"),
+    (0.7, "hot", "utilisation of 70 % or more"),
+    (0.3, "warm", "30 % to 70 %"),
+    (0.0, "compute", "less than 30 %"),
 )
-"""The lowest share of the busiest link for each colour, its name and its meaning."""
+"""The lowest utilisation of each colour, its name and its meaning: the same on every page."""
 
 Ends = frozenset[str]
 
@@ -137,15 +137,14 @@ def drawing(loads: LinkLoads, diagram: Diagram) -> Drawing:
     inside = _busier(loads.inside)
     cables = {nic: used for used in loads.cables for nic in used.ends if nic.startswith("nic")}
     cables = {nic: _busier(loads.cables)[frozenset(used.ends)] for nic, used in cables.items()}
-    most = max((used.load for used in (*inside.values(), *cables.values())), default=0.0)
-    lines = [_wire(wire, inside.get(frozenset(wire.ends)), most, diagram) for wire in diagram.wires]
+    lines = [_wire(wire, inside.get(frozenset(wire.ends)), diagram) for wire in diagram.wires]
     words = [word for note in diagram.notes for word in _words(note, diagram)]
     for wire in diagram.wires:
         if used := cables.get(wire.ends[1]):
             end, beyond = _way_out(wire, diagram)
             text = f"{' to '.join(used.ends)}, payload {format_bandwidth(used.capacity)}"
             way = _path((wire.points[-1], end), diagram)
-            lines.append(_line(way, used.capacity, text, used, most))
+            lines.append(_line(way, used.capacity, text, used))
             words += _words(Note(*beyond, percent(used.load), 7.5), diagram)
     shapes = [_shape(box, diagram) for box in diagram.boxes]
     return Drawing(
@@ -190,20 +189,20 @@ def _title(loads: LinkLoads) -> str:
 # --- lines ----------------------------------------------------------------------------------------
 
 
-def _wire(wire: Wire, used: NodeLink | None, most: float, diagram: Diagram) -> Line:
+def _wire(wire: Wire, used: NodeLink | None, diagram: Diagram) -> Line:
     text = f"{' to '.join(wire.ends)}, {wire.kind}, raw {format_bandwidth(wire.bandwidth)}"
-    return _line(_path(wire.points, diagram), wire.bandwidth, text, used, most)
+    return _line(_path(wire.points, diagram), wire.bandwidth, text, used)
 
 
-def _line(points: str, bandwidth: float, text: str, used: NodeLink | None, most: float) -> Line:
+def _line(points: str, bandwidth: float, text: str, used: NodeLink | None) -> Line:
     width = round(max(1.8, 1.6 * thickness(bandwidth)), 1)
-    return Line(points, width, colour(_heat(used, most)), f"{text}: {_load(used)}")
+    return Line(points, width, colour(_heat(used)), f"{text}: {_load(used)}")
 
 
-def _heat(used: NodeLink | None, most: float) -> str:
+def _heat(used: NodeLink | None) -> str:
     if used is None:
         return "idle"
-    return next(name for least, name, _ in _HEAT if used.load >= least * most)
+    return next(name for least, name, _ in _HEAT if used.load >= least)
 
 
 def _load(used: NodeLink | None) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clustersim.memory.room import outcome_of
 from clustersim.render.charts.picture import text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
@@ -73,7 +74,7 @@ def _summary(result: "Result") -> Section:
 
 def _cards(result: "Result") -> list[Card]:
     model, executed = (result.flops_per_device(kind) / 1e12 for kind in ("model", "executed"))
-    within = result.memory.within
+    within = result.memory.fits
     waits = longest_wait(result)
     sequences = f"{format_number(result.samples_per_s)} sequences/s"
     return [
@@ -109,14 +110,14 @@ def _verdict(result: "Result") -> Card:
     """
     value, _, why = result.memory.reason.partition(": ")
     remedy = "".join(f"; fits with {text}" for text in remedies(result)[:1])
-    return Card("Memory", value, f"{why}{remedy}", warning=not result.memory.within)
+    return Card("Memory", value, f"{why}{remedy}", not result.memory.fits, result.memory.tight)
 
 
 def _step_time(result: "Result") -> Card:
     devices = f"on {result.devices:,} devices"
     if result.memory.fits:
         return Card("Step time", format_seconds(result.step_time), devices)
-    devices += " with enough memory: the job does not fit"
+    devices += f" with enough memory: the job {outcome_of(result.memory.reason)}"
     return Card("Hypothetical step time", format_seconds(result.step_time), devices, warning=True)
 
 
@@ -184,7 +185,7 @@ def _groups(result: "Result") -> Section:
     """Return the groups of ranks that communicate, and their links."""
     heading = "Communication groups"
     if not result.groups:
-        return Section(heading, "groups", ("There is a single rank, which does not communicate.",))
+        return Section(heading, "groups")
     names = ("group", ">ranks", ">groups", ">nodes per group", "links between neighbours")
     lines = (
         (
@@ -210,7 +211,7 @@ def _published(result: "Result") -> Section:
     """Return every published number with the predicted one."""
     heading = "Comparison with published results"
     if not result.published:
-        return Section(heading, "published", ("The scenario states no published results.",))
+        return Section(heading, "published")
     names = ("metric", ">published", ">predicted", ">error", "source")
     caption = "Published and predicted; the error is predicted / published - 1"
     table = text_table(caption, names, map(_row, result.published))

@@ -1,6 +1,6 @@
 """Sections of the page of a run: its power, its disturbances, and the source of every value."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +11,7 @@ from clustersim.cost.power import STATE_OF, missing_power
 from clustersim.render.charts.bars import Step, Waterfall
 from clustersim.render.charts.lines import Lines, reference
 from clustersim.render.charts.picture import Axis, Table, text_table
-from clustersim.render.page.page import Block, Listing, Section
+from clustersim.render.page.page import Block, Folds, Listing, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import format_value, percent, words
 from clustersim.reports.measures import power_series
@@ -50,14 +50,40 @@ def sources_section(tree: Tree) -> Section:
         " remaining values define the run or the structure of a component; the file that sets them"
         " is given."
     )
-    names = ("key", "value", "confidence", "source or reason")
-    lines = (
-        (row.key, format_value(row.value), row.confidence or "", row.proof or _place(row.key, tree))
-        for row in rows
-    )
-    caption = "Values of the scenario, the machine, the model and the software"
-    table = text_table(caption, names, lines, filter="Filter rows by words")
-    return Section("Sources and assumptions", "sources", (text,), (table,))
+    folds = Folds("Find values by words", tuple(_tables(rows, tree)))
+    return Section("Sources and assumptions", "sources", (text,), (folds,))
+
+
+def _tables(rows: Sequence[FactRow], tree: Tree) -> Iterator[Table]:
+    """Yield a table for the scenario and for each of its records, with the keys below it."""
+    places = [*map(".".join, RECORDS), "cluster.node"]
+    names = {
+        row.key: f"{row.key.rpartition('.')[2]} {row.value}" for row in rows if row.key in places
+    }
+    for record in ["", *(row.key for row in rows if row.key in names)]:
+        of_record = [row for row in rows if _record_of(row.key, names) == record]
+        lines = [
+            (
+                row.key.removeprefix(f"{record}."),
+                format_value(row.value),
+                row.confidence or "",
+                row.proof or _place(row.key, tree),
+            )
+            for row in of_record
+        ]
+        assumed = sum(row.assumed is not None for row in of_record)
+        count = f"{counted(len(lines), 'value')}, {assumed:,} assumed"
+        columns = ("key", "value", "confidence", "source or reason")
+        name = names.get(record, "scenario")
+        caption = f"{name[0].upper()}{name[1:]}: {count}"
+        if lines:
+            yield replace(text_table(caption, columns, lines), sorts=True)
+
+
+def _record_of(key: str, records: Mapping[str, str]) -> str:
+    """Return the innermost record that has a key; a record itself is part of the scenario."""
+    above = [place for place in records if key.startswith(f"{place}.")]
+    return "" if key in records else max(above, key=len, default="")
 
 
 def scenario(tree: Tree, text: str) -> Section:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.cost.power import missing_power
+from clustersim.memory.room import outcome_of
 from clustersim.render.tables import (
     UNMASKED,
     Row,
@@ -53,14 +54,11 @@ _GROUPS: Final = {
 MOST: Final = 5
 """Components that a line names; the rest is one number."""
 
-HYPOTHETICAL: Final = " (hypothetical: the job does not fit in memory)"
-"""Remark on the step time of a job that cannot run."""
-
 
 def rows(result: "Result") -> list[Row]:
     """Return the lines of a result: the setting first, or the verdict where it may not fit."""
     verdict = _verdict(result)
-    within = result.memory.within
+    within = result.memory.fits
     return [
         *([] if within else verdict),
         *([] if result.training is None else [Row("run", _whole_run(result.training))]),
@@ -99,7 +97,7 @@ def file_row(folder: Path, formats: Sequence[str] = ()) -> Row:
 
 def _verdict(result: "Result") -> list[Row]:
     """Return whether the job fits, and the changes with which it does where it does not."""
-    memory = Row("memory", result.memory.reason, warning=not result.memory.within)
+    memory = Row("memory", result.memory.reason, not result.memory.fits, result.memory.tight)
     return [memory, *(Row("fits with", remedy) for remedy in remedies(result))]
 
 
@@ -173,7 +171,7 @@ def _speed(result: "Result") -> list[Row]:
             "step time",
             f"{format_seconds(result.step_time)}, {result.tokens_per_s:,.0f} tokens/s,"
             f" {format_number(result.samples_per_s)} sequences/s"
-            f"{'' if result.memory.fits else HYPOTHETICAL}",
+            f"{_hypothetical(result)}",
         ),
         Row("interval", _interval(result.interval)),
         Row(
@@ -280,6 +278,12 @@ def _memory(result: "Result") -> str:
     host = sum(result.memory.host.values()) / GIB
     device = f"{', '.join(named)}, other {rest:.1f} GiB"
     return f"{device}; host memory of a node {host:.1f} GiB" if host else device
+
+
+def _hypothetical(result: "Result") -> str:
+    """Return a remark on the step time of a job that cannot run."""
+    verdict = outcome_of(result.memory.reason)
+    return "" if result.memory.fits else f" (hypothetical: the job {verdict} in memory)"
 
 
 def remedies(result: "Result") -> list[str]:

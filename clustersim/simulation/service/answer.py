@@ -87,26 +87,30 @@ class ServeMemory:
 
     Attributes
     ----------
-    fits : whether weights, activations and buffers leave room for the longest request
+    need_bytes : weights, activations, buffers and the KV cache of the longest request [B]
+    reserve_bytes : the rest of the KV cache, which the engine allocates for other requests [B]
+    capacity_bytes : memory of a device [B]
+    usable_bytes : share of the device that the engine may take [B]
+    fits : whether the need is within what the engine may take
     verdict : the same in words, with the reason
     parts : bytes by part [B]
-    usable_bytes : share of the device that the engine may take [B]
-    capacity_bytes : memory of a device [B]
     largest_batch : sequences of mean final length that the KV cache of a replica has room for
     longest_request : prompt and output of the longest request [tokens]
     """
 
+    need_bytes: float
+    reserve_bytes: float
+    capacity_bytes: float
+    usable_bytes: float
     fits: bool
     verdict: str
     parts: Mapping[str, float]
-    usable_bytes: float
-    capacity_bytes: float
     largest_batch: int
     longest_request: int
 
     @property
     def tight(self) -> bool:
-        """Whether only the error of predictions decides: an engine takes no more than it may."""
+        """Whether it has less room than the errors: no memory of an engine is measured."""
         return False
 
 

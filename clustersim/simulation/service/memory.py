@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from clustersim.memory.room import UNFIT
 from clustersim.simulation.service.answer import ServeMemory
 from clustersim.simulation.service.pools import Pool
 from clustersim.units import GIB
@@ -18,11 +19,15 @@ def service_memory(pools: Sequence[Pool], longest: int, mean: float) -> ServeMem
     pool = min(pools, key=lambda pool: (not memory_problem(pool, longest), _room(pool)))
     memory, problem = pool.costs.memory, memory_problem(pool, longest)
     free = (memory.capacity - memory.usable) / GIB
+    cache = memory.parts.get("kv", 0.0)
+    fixed, longest_cache = sum(memory.parts.values()) - cache, _cache_of(pool, longest)
     fits = (
         f"fits: {sum(memory.parts.values()) / GIB:.1f} of {memory.capacity / GIB:.1f} GiB,"
         f" {free:.1f} GiB left to others"
     )
     return ServeMemory(
+        need_bytes=fixed + longest_cache,
+        reserve_bytes=max(0.0, cache - longest_cache),
         fits=not problem,
         verdict=problem or fits,
         parts=memory.parts,
@@ -41,17 +46,25 @@ def memory_problem(pool: Pool, longest: int) -> str:
         needed = sum(nbytes for part, nbytes in memory.parts.items() if part != "kv")
         over = (needed - memory.usable) / GIB
         return (
-            f"does not fit{where}: a device needs {needed / GIB:.1f} GiB without KV cache, of which"
+            f"{UNFIT}: a device{where} needs {needed / GIB:.1f} GiB without KV cache, of which"
             f" weights {memory.parts['weights'] / GIB:.1f}; usable are {memory.usable / GIB:.1f} of"
             f" {memory.capacity / GIB:.1f} GiB"
             + (f" ({over:.1f} GiB too much)" if over > 0 else " (no room for a block)")
         )
     if room < longest:
         return (
-            f"no KV room for one request{where}: the longest has {longest:,} tokens, the cache"
-            f" {room:,} ({memory.parts['kv'] / GIB:.1f} GiB of a device)"
+            f"{UNFIT}: no KV room for one request{where}, the longest has {longest:,} tokens, the"
+            f" cache {room:,} ({memory.parts['kv'] / GIB:.1f} GiB of a device)"
         )
     return ""
+
+
+def _cache_of(pool: Pool, tokens: int) -> float:
+    """Return the KV cache of a sequence on a device [B]."""
+    memory, layout = pool.costs.memory, pool.layout
+    if _room(pool):
+        return memory.parts["kv"] * tokens / _room(pool)
+    return memory.token * tokens / (layout.tensor * layout.pipeline)
 
 
 def _room(pool: Pool) -> int:

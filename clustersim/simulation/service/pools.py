@@ -55,7 +55,7 @@ def build_pools(loaded: LoadedService, prompts: int) -> tuple[Pool, ...]:
         one line for each problem of the layout.
     """
     scenario, plan = loaded.scenario, loaded.scenario.plan
-    cluster = build_cluster(scenario.cluster, scenario.cluster.nodes, queued=True)
+    cluster = build_cluster(scenario.cluster, scenario.cluster.nodes, issuer="engine")
     _check_devices(loaded, cluster)
     _check_experts(loaded)
     files: dict[str, ReplicaFile] = {"replica": plan}

@@ -9,30 +9,59 @@ from clustersim.arrays import Floats
 from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.metrics.stationary import interval
+from clustersim.metrics.stationary import NORMAL, interval
 from clustersim.scenario.serving import LimitsFile
 from clustersim.simulation.measures import QUANTILES
 from clustersim.simulation.service.answer import Goodput, KvCache, Queue, Statistics
 
+Statistic = Callable[[Floats], float]
 
-def statistics(times: Sequence[float] | Floats, *, steady: bool = False) -> Statistics:
-    """Return mean and percentiles of some times, with intervals if they are of a steady state."""
+NO_TIMES: Final = np.zeros(0)
+
+
+def statistics(
+    times: Sequence[float] | Floats, *, steady: bool = False, waiting: Floats = NO_TIMES,
+    spread: float = 0.0,
+) -> Statistics:  # fmt: skip
+    """Return mean and percentiles of some times, with intervals if they are of a steady state.
+
+    Parameters
+    ----------
+    waiting : times in a queue that are part of the times [s]
+    spread : of the mean wait, as of `Saturated`
+    """
     series = np.asarray(times, dtype=float)
     values = {name: of(series) for name, of in STATISTICS.items()}
-    known = {name: interval(series, of) for name, of in STATISTICS.items()} if steady else {}
+    known = {
+        name: interval(series, of, least_half_width(of, waiting, spread))
+        for name, of in (STATISTICS.items() if steady else ())
+    }
     intervals = {name: (each.low, each.high) for name, each in known.items() if each is not None}
     return Statistics(**values, intervals=intervals)
 
 
-def _quantile(share: float) -> Callable[[Floats], float]:
+def least_half_width(of: Statistic, waiting: Floats, spread: float) -> float:
+    """Return the half-width of the 95 % interval of a statistic of waits that vary as one."""
+    if not spread or not len(waiting):
+        return 0.0
+    return float(NORMAL * spread / len(waiting) ** 0.5 * of(waiting))
+
+
+def _quantile(share: float) -> Statistic:
     return lambda series: float(np.quantile(series, share))
 
 
-STATISTICS: Final[Mapping[str, Callable[[Floats], float]]] = {
+STATISTICS: Final[Mapping[str, Statistic]] = {
     "mean": lambda series: float(series.mean()),
     **{name: _quantile(int(name[1:]) / 100) for name in QUANTILES},
 }
 """Statistics of times by name."""
+
+
+def waits(requests: Sequence[Request], before: float) -> Floats:
+    """Return the times from arrival to admission, after the time before a replica [s]."""
+    found = [request.admitted - (request.arrival + before) for request in requests]
+    return np.maximum(found, 0.0)
 
 
 def first_token_times(requests: Sequence[Request]) -> list[float]:
@@ -92,13 +121,12 @@ def kv_cache(replayed: ReplayedRequests, model: ReplicaModel, token: float) -> K
     )
 
 
-def queue(replayed: ReplayedRequests, before: float, *, steady: bool) -> Queue:
-    """Return the requests that wait; `before` is their time before they reach a replica [s]."""
+def queue(replayed: ReplayedRequests, waited: Statistics) -> Queue:
+    """Return the requests that wait, and how long."""
     entries = replayed.prefill_steps or replayed.steps
     waiting = np.concatenate([steps.waiting for steps in entries])
-    waits = [request.admitted - (request.arrival + before) for request in replayed.measured]
     return Queue(
-        wait_s=statistics(np.maximum(waits, 0.0), steady=steady),
+        wait_s=waited,
         mean=float(waiting.mean()) if len(waiting) else 0.0,
         most=int(waiting.max(initial=0)),
         preemptions=sum(request.preemptions for request in replayed.measured),

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.answers import answer_from
+from clustersim.arrays import Floats
 from clustersim.catalog.facts import STATED, stated_keys
 from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
@@ -37,6 +38,7 @@ from clustersim.simulation.service.attribution import (
 from clustersim.simulation.service.pools import Pool
 from clustersim.simulation.service.power import service_cost, service_energy
 from clustersim.simulation.service.request_statistics import (
+    NO_TIMES,
     first_token_times,
     goodput_of,
     kv_cache,
@@ -44,6 +46,7 @@ from clustersim.simulation.service.request_statistics import (
     queue,
     statistics,
     times_per_token,
+    waits,
 )
 from clustersim.units import format_seconds
 
@@ -74,6 +77,7 @@ class ServeResult:
     mean_tokens : of prompts and outputs of the requests that arrive
     before : time of a request before it reaches a replica [s]
     wall : time that the simulation took [s]
+    spread : of the mean wait, as of `Saturated`
     departures : keys whose values differ from those of the scenario file, so that its published
         numbers belong to another service
     curve : the service over its load, if loads were given
@@ -89,6 +93,7 @@ class ServeResult:
     mean_tokens: tuple[float, float]
     before: float
     wall: float
+    spread: float = 0.0
     departures: tuple[str, ...] = ()
     curve: tuple[LoadPoint, ...] = ()
 
@@ -133,13 +138,22 @@ class ServeResult:
         """Whether the measured requests are those of a steady state."""
         return self.steady is not None and self.steady.measured == "steady state"
 
-    def _statistics(self, times: Sequence[float]) -> Statistics | None:
-        return statistics(times, steady=self._is_steady) if len(times) else None
+    @cached_property
+    def _waits(self) -> Floats:
+        return waits(self.requests, self.before)
+
+    def _statistics(
+        self, times: Sequence[float] | Floats, waiting: Floats = NO_TIMES
+    ) -> Statistics | None:
+        if not len(times):
+            return None
+        return statistics(times, steady=self._is_steady, waiting=waiting, spread=self.spread)
 
     @cached_property
     def ttft(self) -> Statistics | None:
         """Time to the first token; None where the service does not fit, or the queue grows."""
-        return None if self.unstable else self._statistics(first_token_times(self.requests))
+        times = first_token_times(self.requests)
+        return None if self.unstable else self._statistics(times, self._waits)
 
     @cached_property
     def tpot(self) -> Statistics | None:
@@ -150,7 +164,7 @@ class ServeResult:
     def latency(self) -> Statistics | None:
         """Time to the last token; None where the service does not fit, or the queue grows."""
         times = [request.finish - request.arrival for request in self.requests]
-        return None if self.unstable else self._statistics(times)
+        return None if self.unstable else self._statistics(times, self._waits)
 
     # --- rates ------------------------------------------------------------------------------------
 
@@ -304,17 +318,16 @@ class ServeResult:
             tpot_s=self.tpot,
             latency_s=self.latency,
             kv=None if replayed is None else kv_cache(replayed, self.model, token),
-            queue=None
-            if replayed is None or self.unstable
-            else queue(replayed, self.before, steady=self._is_steady),
+            queue=self._queue(),
             ttft_attribution=self.first_attribution,
             unavailable={name: why for name, why in money.items() if isinstance(why, str)},
             counts=self._counts(),
             wall_s=self.wall,
         )
 
-    def _queue(self, replayed: ReplayedRequests) -> Queue:
-        return queue(replayed, self.before, steady=self._is_steady)
+    def _queue(self) -> Queue | None:
+        waited = None if self.unstable else self._statistics(self._waits, self._waits)
+        return None if self.replayed is None or waited is None else queue(self.replayed, waited)
 
     def _counts(self) -> ServeCounts:
         replayed = self.replayed

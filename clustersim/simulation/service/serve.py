@@ -236,8 +236,15 @@ class _Service:
             mean_tokens=(float(load.inputs.mean()), float(load.outputs.mean())),
             before=load.before,
             wall=0.0,
+            spread=self._spread(load) if memory.fits else 0.0,
             departures=loaded.departures,
         )
+
+    def _spread(self, load: RequestLoad) -> float:
+        """Return the spread of the mean wait; 0 where requests have no rate of their own."""
+        if self._loaded.scenario.load.rate is None or load.arrivals is None:
+            return 0.0
+        return self._backlog.spread(load.arrivals)
 
     def _memory(self, load: RequestLoad) -> ServeMemory:
         total = load.inputs + load.outputs
@@ -271,7 +278,7 @@ class _Service:
         elif growth:
             replayed, settled = backlog.replayed, True
         else:
-            replayed, settled = steady_replay(load, self._deployment)
+            replayed, settled = steady_replay(load, self._deployment, self._spread(load))
         measured = "all requests" if given.requests else "backlog" if growth else "steady state"
         return replayed, SteadyState(
             stable=not growth,

@@ -5,9 +5,9 @@ r"""The steady state of a service at an open rate: what it sustains, and when a 
 
 A service whose queue is never empty completes requests at the highest rate that it sustains, and
 below this rate its queue is stable: the saturation rule, Baccelli and Foss 1995, Journal of Applied
-Probability 32(2).  It is that of a replay in which all requests are there at the start.  A stable
-service is then replayed at its rate, until the intervals of its mean times are narrow; requests of
-the warm-up, and those whose successors the replay did not reach, are not measured.
+Probability 32(2).  It is that of a replay in which requests always wait.  A stable service is then
+replayed at its rate, until the intervals of its mean times are narrow; requests of the warm-up, and
+those whose successors the replay did not reach, are not measured.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,20 @@ from clustersim.engine.requests.replay import (
     replay_requests,
 )
 from clustersim.engine.requests.request import Request
-from clustersim.metrics.stationary import BATCHES, half_width, interval, warm_up
+from clustersim.metrics.stationary import (
+    BATCHES,
+    NORMAL,
+    half_width,
+    interval,
+    wait_spread,
+    warm_up,
+)
 from clustersim.simulation.service.request_statistics import (
     STATISTICS,
     first_token_times,
+    least_half_width,
     times_per_token,
+    waits,
 )
 
 FIRST: Final = 500
@@ -81,6 +90,19 @@ class Saturated:
     half: float | None
     replayed: ReplayedRequests
 
+    def spread(self, arrivals: Floats) -> float:
+        """Return the spread of the mean wait of a load that is sustained: see `wait_spread`.
+
+        The half-width of n services is that of their mean; services are exponential if unknown.
+        """
+        gaps = np.diff(arrivals)
+        services = 1.0
+        if self.half is not None:
+            services = (self.half / (NORMAL * self.rate)) ** 2 * len(self.replayed.measured)
+        load = 1 / (float(gaps.mean()) * self.rate)
+        variation = float(gaps.var() / gaps.mean() ** 2)
+        return wait_spread(load, variation, services) if load < 1 else inf
+
 
 def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float]) -> Saturated:
     """Replay a backlog of requests until its rate is known, and whether it exceeds other rates.
@@ -96,8 +118,15 @@ def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float])
     review = _Backlog([rate / alike for rate in rates], first, len(load.inputs))
     outputs = load.outputs.copy()
     outputs[:first] = np.ceil(outputs[:first] * (GOLDEN * np.arange(1, first + 1) % 1))
-    arrivals = np.zeros(len(load.inputs))
-    backlog = replace(load, outputs=outputs, arrivals=arrivals, warm_up=0, review=review)
+    backlog = replace(
+        load,
+        outputs=outputs,
+        arrivals=None,
+        users=2 * _room(load, served),
+        warm_up=0,
+        before=0.0,
+        review=review,
+    )
     replayed = replay_requests(backlog, served)
     count, begin = review.skipped, replayed.requests[review.skipped - 1].finish
     measured = replayed.requests[count:]
@@ -119,6 +148,18 @@ def _together(load: RequestLoad, deployment: Deployment) -> int:
     tokens = float(load.inputs.mean() + load.outputs.mean() / 2)
     room = int(model.blocks * model.block_tokens / tokens)
     return min(replicas * min(room, model.scheduling.sequences), len(load.inputs) // 2)
+
+
+def _room(load: RequestLoad, deployment: Deployment) -> int:
+    """Return more requests than can be in a service at once, or all of them."""
+    pools = [(deployment.model, deployment.replicas)]
+    if deployment.prefill is not None:
+        pools.append((deployment.prefill, deployment.prefill_replicas))
+    fewest, room = int(load.inputs.min()), 0
+    for model, replicas in pools:
+        sequences = max(model.stages, model.scheduling.sequences)
+        room += replicas * min(sequences, model.blocks * model.block_tokens // fewest)
+    return max(1, min(room, len(load.inputs) // 2))
 
 
 class _Backlog:
@@ -175,14 +216,20 @@ class _Backlog:
         return narrow and min(margins, default=inf) > CERTAIN * self.half
 
 
-def steady_replay(load: RequestLoad, deployment: Deployment) -> tuple[ReplayedRequests, bool]:
+def steady_replay(
+    load: RequestLoad, deployment: Deployment, spread: float = 0.0
+) -> tuple[ReplayedRequests, bool]:
     """Replay a stable service at its rate until its mean times are known.
+
+    Parameters
+    ----------
+    spread : of the mean wait, as of `Saturated`
 
     Returns
     -------
     what happened in the steady state, and whether the intervals of the means are narrow
     """
-    review = _Arrivals(load.warm_up, len(load.inputs))
+    review = _Arrivals(load, spread)
     replayed = replay_requests(replace(load, review=review), deployment)
     measured = tuple(sorted(replayed.requests, key=_number)[review.first : review.last])
     window = _window(replayed, measured, measured[0].arrival, measured[-1].arrival)
@@ -203,9 +250,10 @@ class _Arrivals:
     narrow : whether the intervals of the mean times are narrow
     """
 
-    def __init__(self, skipped: int, most: int) -> None:
+    def __init__(self, load: RequestLoad, spread: float) -> None:
         self.first, self.last, self.narrow = 0, 0, False
-        self._skipped, self._most = skipped, most
+        self._skipped, self._most = load.warm_up, len(load.inputs)
+        self._before, self._spread = load.before, spread
 
     def __call__(self, completed: Sequence[Request]) -> int:
         if not completed:
@@ -215,18 +263,23 @@ class _Arrivals:
         latency = np.array([request.finish - request.arrival for request in requests])
         self.first = max(0, min(max(self._skipped, warm_up(latency)), len(requests) - 1))
         measured = requests[self.first :]
-        times = latency[self.first :], first_token_times(measured), times_per_token(measured)
-        self.narrow = len(measured) >= FIRST and all(_is_narrow(series) for series in times)
+        least = least_half_width(STATISTICS["mean"], waits(measured, self._before), self._spread)
+        times = latency[self.first :], first_token_times(measured)
+        self.narrow = (
+            len(measured) >= FIRST
+            and all(_is_narrow(series, least) for series in times)
+            and _is_narrow(times_per_token(measured))
+        )
         more = 2 * len(completed)
         if not measured:  # the first request is longer than all others together
             return min(more, self._most)
         return 0 if self.narrow or more > min(MOST, self._most) else more
 
 
-def _is_narrow(times: Sequence[float] | Floats) -> bool:
+def _is_narrow(times: Sequence[float] | Floats, least: float = 0.0) -> bool:
     """Return whether the interval of the mean of some times is narrow; of none it is."""
     series = np.asarray(times)
-    known = interval(series, STATISTICS["mean"])
+    known = interval(series, STATISTICS["mean"], least)
     return not len(series) or (known is not None and known.share <= NARROW)
 
 

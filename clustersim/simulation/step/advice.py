@@ -63,7 +63,7 @@ def advice(loaded: Loaded, result: Result, tools: Tools) -> tuple[Remedy, ...]:
     blocks, step_time = result.timeline.blocks, result.step_time
     replayed = blocks <= MOST_BLOCKS and result.devices <= MOST_DEVICES
     singles = _trials(loaded, changes(loaded.scenario), tools)
-    tried = [trial for trial in singles if trial.memory.within]
+    tried = [trial for trial in singles if trial.memory.fits]
     if replayed and blocks <= MOST_BLOCKS_OF_PAIRS:
         tried += _fastest_pairs(loaded, singles, result.memory.fullest.peak, step_time, tools)
     if not tried:
@@ -85,7 +85,7 @@ def _fastest_pairs(
     }
     pairs = _trials(loaded, _joined(useful, step_time), tools)
     fitting = sorted(
-        (pair for pair in pairs if pair.memory.within),
+        (pair for pair in pairs if pair.memory.fits),
         key=lambda pair: estimates[_text(pair.change)],
     )
     return fitting[:MOST_PAIRS]
@@ -94,8 +94,8 @@ def _fastest_pairs(
 def _joined(useful: Sequence["_Trial"], step_time: float) -> Iterator[Values]:
     """Yield the pairs of changes of different keys."""
     for first, other in combinations(useful, 2):
-        slower = (first.memory.within and other.step_time >= step_time) or (
-            other.memory.within and first.step_time >= step_time
+        slower = (first.memory.fits and other.step_time >= step_time) or (
+            other.memory.fits and first.step_time >= step_time
         )
         if not slower and not first.change.keys() & other.change.keys():
             yield {**first.change, **other.change}
@@ -109,7 +109,7 @@ def _combined(loaded: Loaded, singles: Sequence["_Trial"], tools: Tools) -> list
             continue
         for larger in _trials(loaded, [{**combination, **single.change}], tools):
             combination = larger.change
-            if larger.memory.within:
+            if larger.memory.fits:
                 return [larger]
     return []
 
@@ -132,19 +132,9 @@ def changes(scenario: Scenario) -> Iterator[Values]:
         half = {"plan.data": plan.data // 2}
         yield {"plan.tensor": 2 * plan.tensor, **half}
         yield {"plan.pipeline": 2 * plan.pipeline, **half}
-    yield from _offloads(scenario)
-
-
-def _offloads(scenario: Scenario) -> Iterator[Values]:
-    """Yield what can be held by the host; weights that are not sharded yet, with their sharding."""
-    if scenario.cluster.node.host is None:
-        return
-    plan = scenario.plan
     for offloaded in ("optimiser", "parameters", "activations"):
-        if not getattr(scenario.offload, offloaded):
+        if scenario.cluster.node.host is not None and not getattr(scenario.offload, offloaded):
             yield {f"offload.{offloaded}": True}
-    if 3 in scenario.framework.zero and plan.zero < 3 and plan.data > 1:
-        yield {"plan.zero": 3, "offload.parameters": True}
 
 
 # --- trials ---------------------------------------------------------------------------------------

@@ -72,7 +72,9 @@ def cluster_of(loaded: Loaded, draw: Draw = DRAWN) -> Cluster:
     passes = scenario.framework.passes
     faults = faults_of(loaded, draw)
     if faults:
-        return build_cluster(scenario.cluster, scenario.cluster.nodes, passes, faults, queued=True)
+        return build_cluster(
+            scenario.cluster, scenario.cluster.nodes, passes, faults, issuer="training"
+        )
     return _LATEST.machine(scenario.cluster, passes)
 
 
@@ -93,7 +95,7 @@ class _LatestMachines(local):
         key = id(record), passes  # a record that is kept has its number to itself
         known = self._built.pop(key, None)
         if known is None or known[1].links.in_order_of_use:
-            known = record, build_cluster(record, record.nodes, passes, queued=True)
+            known = record, build_cluster(record, record.nodes, passes, issuer="training")
         self._built[key] = known
         while len(self._built) > self.MOST:
             self._built.pop(next(iter(self._built)))

@@ -11,6 +11,7 @@ from clustersim.catalog.facts import STATED, stated_keys
 from clustersim.cost.power import machine_power, missing_power
 from clustersim.errors import CatalogError
 from clustersim.memory.levels import MemoryCurve, memory_curves
+from clustersim.memory.room import outcome_of
 from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import BUBBLES, SlowestStage, slowest_stage
 from clustersim.metrics.communication import ExposedCommunication, GroupLinks, HotLink, exposed
@@ -95,7 +96,7 @@ class Result:
 
     def __repr__(self) -> str:
         """Return the result in one line."""
-        fits = "fits" if self.memory.fits else "does not fit"
+        fits = outcome_of(self.memory.reason)
         return (
             f"<Result {self.name}: {format_seconds(self.step_time)} on {self.devices:,} devices,"
             f" MFU {100 * self.mfu:.1f} %, {fits}>"

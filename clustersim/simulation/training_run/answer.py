@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from clustersim.answers import record
+from clustersim.memory.verdict import MemoryRoom
 from clustersim.metrics.bill import Bill
 from clustersim.simulation.measures import Account
 from clustersim.units import format_bytes, format_duration
@@ -57,7 +58,7 @@ class CheckpointAnswer:
     best_s : interval with the highest goodput; null without failures [s]
     flat_s : shortest and longest interval within 0.1 point of the best goodput; null without
         failures [s]
-    storage : name of the storage, assumed where the cluster states none; null without one
+    storage : name of the storage; null where none is stated
     limit : what limits the rate of writing
     bandwidth : bytes of a checkpoint over the time of writing them [B/s]
     step_slowdown : time of a step with a concurrent drain over its time without; 1 without drains
@@ -308,7 +309,7 @@ class TrainAnswer:
     ----------
     name : file name of the scenario without its suffix
     title : title of the scenario
-    days : mean elapsed time of the run [days]
+    days : mean elapsed time of the run; null where it has no bound [days]
     goodput : useful over elapsed time
     interruptions : mean number of failures and planned stops
     accounting : where the time goes; the parts add up to the elapsed time
@@ -320,8 +321,6 @@ class TrainAnswer:
     unavailable : why values are null, by key
     devices : devices of the job
     nodes : nodes of the job
-    cluster : name of the machine
-    accelerator : name of its devices
     tokens : tokens of the run
     mean_time_between_failures_s : of the job; null without failures [s]
     restart_s : time from a failure until work resumes, without waiting for a node [s]
@@ -337,6 +336,7 @@ class TrainAnswer:
     assumed : keys that no source states, with the reason
     memory : whether a step fits, in words
     fits : whether it fits
+    room : need, reserve and capacity of a device of the fullest stage
     wall_s : time that the simulation took [s]
     power_levels : power over a step; null where power is not stated
     bill : what energy, emissions and price are made of; null where power is not stated
@@ -344,7 +344,7 @@ class TrainAnswer:
 
     name: str
     title: str
-    days: float
+    days: float | None
     goodput: float
     interruptions: float
     accounting: Accounting
@@ -356,8 +356,6 @@ class TrainAnswer:
     unavailable: Mapping[str, str]
     devices: int
     nodes: int
-    cluster: str
-    accelerator: str
     tokens: float
     mean_time_between_failures_s: float | None
     restart_s: float
@@ -373,6 +371,7 @@ class TrainAnswer:
     assumed: Mapping[str, str]
     memory: str
     fits: bool
+    room: MemoryRoom
     wall_s: float
     power_levels: PowerLevels | None = None
     bill: Bill | None = None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from clustersim.memory.room import TIGHT, outcome_of
 from clustersim.render.charts.bars import Waterfall
 from clustersim.render.tables import UNMASKED, Row
 from clustersim.reports.measures import cause_lines, format_pair, headlines, waterfall
@@ -36,7 +37,7 @@ def result_table(answer: CompareAnswer) -> list[list[str]]:
         for other in others:
             cells.append(_cell(measure, first.get(measure.name), other.get(measure.name)))
         table.append([measure.label, *cells])
-    fits = ("fits" if run.answer.memory.fits else "does not fit" for run in answer.runs)
+    fits = (outcome_of(run.answer.memory.verdict) for run in answer.runs)
     return [*table, ["memory", *fits]]
 
 
@@ -52,10 +53,16 @@ def rows(comparison: Comparison, answer: CompareAnswer) -> list[Row]:
     return [*_inputs(comparison.inputs), *fact_rows(comparison), *_causes(comparison, answer)]
 
 
+def _looks(comparison: Comparison) -> tuple[bool, bool]:
+    """Return whether the memory of the second answer is highlighted as a warning or a caution."""
+    verdict = comparison.facts["memory"].after or ""
+    return not comparison.fits.after, outcome_of(verdict) == TIGHT
+
+
 def fact_rows(comparison: Comparison) -> list[Row]:
     """Return bottleneck, memory and other facts of both answers."""
     lines = [
-        Row(label, _both(fact), warning=label == "memory" and not comparison.fits.after)
+        Row(label, _both(fact), *(_looks(comparison) if label == "memory" else ()))
         for label, fact in comparison.facts.items()
     ]
     mfu = comparison.differences.get("mfu")

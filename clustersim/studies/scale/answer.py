@@ -30,7 +30,8 @@ class ScalingPoint:
     efficiency : rate of a device over that of the reference point
         ([formula](../model/attribution.md#along-a-scaling-curve))
     speedup : rate of all devices over that of the reference point
-    fits : false if the peak exceeds the capacity by more than the error of predictions
+    fits : whether it fits in memory
+    memory : `fits`, `tight`, `probably does not fit` or `does not fit`
     attribution : seconds of each part of a step, or of the time per token; they add up to it [s]
     loss : loss of efficiency by part; all of them add up to 1 - `efficiency`
     bottleneck : what limits it, in words
@@ -45,6 +46,7 @@ class ScalingPoint:
     efficiency: float
     speedup: float
     fits: bool
+    memory: str
     attribution: Mapping[str, float]
     loss: Mapping[str, float]
     bottleneck: str

@@ -16,6 +16,7 @@ from clustersim.studies.scale.answer import (
     ScalingPoint,
 )
 from clustersim.studies.scale.text import curve_label, format_loss, losses
+from clustersim.units import format_number
 
 MAXIMUM: Final = 7
 """Parts of a loss that have a bar of their own."""
@@ -149,7 +150,7 @@ def throughput_chart(curves: Sequence[ScalingCurve]) -> Lines:
         series += _published_rates(curve, start, place)
     tokens = curves[0].work == "tokens"
     return Lines(
-        title="Throughput of all devices",
+        title=throughput_finding(curves),
         description="Throughput over devices; thin lines are ideal, hollow marks are published.",
         note=_note(series),
         contents="throughput, predicted and published",
@@ -157,6 +158,20 @@ def throughput_chart(curves: Sequence[ScalingCurve]) -> Lines:
         y=Axis("throughput" if tokens else "model FLOPs", "tokens/s" if tokens else "PFLOP/s", 10),
         series=tuple(series),
     )
+
+
+def throughput_finding(curves: Sequence[ScalingCurve]) -> str:
+    """Return how throughput grows along the curves, as a title."""
+    unit = "tokens/s" if curves[0].work == "tokens" else "PFLOP/s"
+    grown = []
+    for curve in curves:
+        first, last = curve.points[0], curve.points[-1]
+        rate = throughput(curve, last)
+        times = f"{rate / throughput(curve, first):.3g} times those of {first.devices:,}"
+        label = f" ({curve_label(curve, curves)})" if len(curves) > 1 else ""
+        reached = f"{last.devices:,} devices reach {format_number(rate, 3)} {unit}"
+        grown.append(f"{reached}, {times}{label}")
+    return "; ".join(grown)
 
 
 def throughput(curve: ScalingCurve, point: ScalingPoint) -> float:
@@ -202,7 +217,7 @@ def idle_chart(curves: Sequence[ScalingCurve]) -> Lines:
         for key, name, stroke in IDLE
     ]
     return Lines(
-        title="Bubble and exposed communication",
+        title=idle_finding(curves),
         description="Shares of a step over devices: solid lines are bubble, dotted ones exposed"
         " communication.",
         contents="idle shares of a step",
@@ -210,6 +225,20 @@ def idle_chart(curves: Sequence[ScalingCurve]) -> Lines:
         y=Axis("share of a step", "%", zero=True),
         series=tuple(series),
     )
+
+
+def idle_finding(curves: Sequence[ScalingCurve]) -> str:
+    """Return which shares of a step the last points of the curves lose, as a title."""
+    lost = []
+    for curve in curves:
+        last = curve.points[-1]
+        shares = [f"{name} {percent(last.measures[key])}" for key, name, _ in IDLE]
+        label = f" ({curve_label(curve, curves)})" if len(curves) > 1 else ""
+        lost.append(f"{' and '.join(shares)}{label}")
+    devices = {curve.points[-1].devices for curve in curves}
+    where = f" of a step at {devices.pop():,} devices" if len(devices) == 1 else " of a step"
+    text = "; ".join(lost)
+    return f"{text[0].upper()}{text[1:]}{where}"
 
 
 # --- what takes efficiency ------------------------------------------------------------------------

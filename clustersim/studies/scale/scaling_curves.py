@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Any, Unpack
 
 from clustersim.catalog.changes import Settings
+from clustersim.memory.room import outcome_of
 from clustersim.runs.arguments import settings_of, study_of
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.variants import Run, ScenarioAnswer
@@ -207,6 +208,7 @@ def _point(run: RunPoint, reference: RunPoint) -> ScalingPoint:
         efficiency=efficiency(run, reference),
         speedup=run.rate * point.devices / (reference.rate * reference.point.devices),
         fits=answer.memory.fits,
+        memory=outcome_of(answer.memory.verdict),
         attribution=run.attribution,
         loss=loss(run, reference),
         bottleneck=answer.facts().get("bottleneck", ""),

@@ -1,9 +1,10 @@
 """Scaling curves as text: a table for each curve, and the causes of lost efficiency."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from clustersim.memory.room import EXCEEDING, TIGHT
 from clustersim.metrics.attribution import BUBBLES
 from clustersim.render.tables import UNMASKED, Row, metric_name, metric_value, percent
 from clustersim.reports.measures import cells, headlines, part_name
@@ -58,8 +59,6 @@ def _scenarios(curve: ScalingCurve) -> int:
 WORDS: Final = ("memory", "scenario")
 """Columns that are words."""
 
-UNFIT: Final = "does not fit"
-
 
 def table(curve: ScalingCurve) -> list[list[str]]:
     """Return the table of a curve: its heading, then a row for each point."""
@@ -92,7 +91,7 @@ def _cells(point: ScalingPoint, curve: ScalingCurve, measures: Sequence[Measure]
         "trace" if point.load is None else f"{point.load:,.6g}",
         *cells(measures, point.measures),
         percent(point.efficiency),
-        "fits" if point.fits else UNFIT,
+        point.memory,
     ]
 
 
@@ -109,7 +108,6 @@ SHOWN: Final[Mapping[AnswerKind, tuple[str, ...]]] = {
 
 def notes(curve: ScalingCurve) -> list[Row]:
     """Return the lines below the table of a curve."""
-    unfit = ", ".join(f"{point.devices:,}" for point in curve.points if not point.fits)
     assumed = f"{counted(len(curve.assumed), 'key')}: {', '.join(curve.assumed)}"
     return [
         *([Row("loss", format_loss(curve))] if len(curve.points) > 1 else []),
@@ -120,9 +118,17 @@ def notes(curve: ScalingCurve) -> list[Row]:
             else []
         ),
         *(Row("skipped", line) for line in format_skipped(curve.skipped)),
-        *([Row("memory", f"does not fit on {unfit} devices", warning=True)] if unfit else []),
+        *_memory(curve),
         *([Row("assumed", assumed)] if curve.assumed else []),
     ]
+
+
+def _memory(curve: ScalingCurve) -> Iterator[Row]:
+    """Yield the points of each verdict on their memory but *fits*."""
+    for verdict in (TIGHT, *EXCEEDING):
+        found = ", ".join(f"{point.devices:,}" for point in curve.points if point.memory == verdict)
+        if found:
+            yield Row("memory", f"{verdict} on {found} devices", verdict != TIGHT, verdict == TIGHT)
 
 
 def format_skipped(skipped: Sequence[SkippedPoint]) -> list[str]:

@@ -48,6 +48,7 @@ class RankedLayout:
     measures : by name, in SI units
     tie : whether its step time is within the prediction interval of the best layout
     missed : the limit that it misses, and by how much; null where it meets all
+    tight : whether it fits in memory with less room than the errors of predictions
     """
 
     set_: Annotated[Mapping[str, Any], Field(alias="set")]
@@ -56,6 +57,7 @@ class RankedLayout:
     measures: Mapping[str, float]
     tie: bool = False
     missed: str | None = None
+    tight: bool = False
 
 
 @record

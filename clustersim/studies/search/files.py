@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 from clustersim.catalog.writing import to_yaml
 from clustersim.render.charts.bars import Waterfall, time_unit
 from clustersim.render.charts.lines import Lines, Point, ScatterWithFront, Series, reference
-from clustersim.render.charts.picture import Axis, Picture, Table, text_table
+from clustersim.render.charts.picture import Axis, Picture, text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
-from clustersim.render.tables import percent
+from clustersim.render.tables import percent, short_keys
 from clustersim.reports.measures import cells, headlines, waterfall
 from clustersim.simulation.measures import BRIEF, Account, Measure, measures_of
 from clustersim.studies.search.answer import (
@@ -20,9 +20,12 @@ from clustersim.studies.search.answer import (
     SearchAnswer,
 )
 from clustersim.studies.search.text import (
+    distinct,
     format_bound,
     format_layout_values,
     format_part,
+    format_part_of,
+    layout_keys,
     rows,
     shown_measures,
 )
@@ -84,7 +87,7 @@ def page(answer: SearchAnswer, command: str = "") -> Page:
     if charts:
         sections.append(Section("Causes", "why", (), charts))
     if answer.ranked:
-        sections.append(Section("Replayed layouts", "layouts", (), (_ranking(answer),)))
+        sections.append(_ranking(answer))
     if len(answer.ranked) > 1:
         fronts = tuple(page_chart(layout_front(answer, front)) for front in answer.pareto)
         sections.append(Section("Pareto fronts", "pareto", (), fronts))
@@ -118,21 +121,37 @@ def _cards(answer: SearchAnswer) -> tuple[Card, ...]:
     )
 
 
-def _ranking(answer: SearchAnswer) -> Table:
-    measures = shown_measures(answer)
+def _ranking(answer: SearchAnswer) -> Section:
+    """Return the table of layouts: a column for each key in which they differ.
+
+    What they have in common is a sentence.  Layouts that differ in their order only, and take
+    equal time, are one line.
+    """
+    every = distinct(answer.ranked)
+    found, measures = every[:SHOWN], shown_measures(answer)
+    values = {
+        key: [format_part_of(key, one.set_) if key in one.set_ else "" for one in found]
+        for key in layout_keys(found)
+    }
+    shared = [key for key, column in values.items() if len(found) > 1 and len({*column}) == 1]
+    columns = {key: column for key, column in values.items() if key not in shared}
+    heads = [
+        f">{name.removeprefix('plan.')}" if all(each.isdecimal() for each in column) else name
+        for name, column in zip(short_keys([*columns]), columns.values(), strict=True)
+    ]
     lines = (
-        (
-            f"{rank:,}",
-            format_layout_values(one.set_),
-            *cells(measures, one.measures),
-            format_bound(one, answer),
-        )
-        for rank, one in enumerate(answer.ranked[:SHOWN], 1)
+        (f"{rank:,}", *of_keys, *cells(measures, one.measures), format_bound(one, answer))
+        for rank, (one, *of_keys) in enumerate(zip(found, *columns.values(), strict=True), 1)
     )
-    names = (">rank", "layout", *(f">{m.label}" for m in measures), ">bound over replay")
-    more = len(answer.ranked) - SHOWN
+    names = (">rank", *heads, *(f">{m.label}" for m in measures), ">bound over replay")
+    more = len(every) - SHOWN
     rest = f"; {more:,} more are in search.csv" if more > 0 else ""
-    return text_table(f"Layouts that fit, the best first{rest}", names, lines, "Find layouts")
+    table = text_table(f"Layouts that fit, the best first{rest}", names, lines, "Find layouts")
+    common = ", ".join(
+        f"{name} {values[key][0]}" for key, name in zip(shared, short_keys(shared), strict=True)
+    )
+    prose = (f"All of these layouts have {common}.",) if shared else ()
+    return Section("Replayed layouts", "layouts", prose, (table,))
 
 
 def _rules(answer: SearchAnswer) -> tuple[Section, ...]:

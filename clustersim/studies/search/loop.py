@@ -7,48 +7,71 @@ The cost of a layout is the objective where less is better, else its inverse.
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from clustersim.arrays import Floats
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.runs.execution import CachedRuns
+from clustersim.runs.limits import excess_of, missed_limits
 from clustersim.runs.variants import FAILED, INVALID, Run, ScenarioAnswer, Variant
-from clustersim.simulation.measures import Measure
+from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.simulation.measures import Kind, Measure, measures_of
 
 POLL: Final = 1.0
 """Time between two looks at the clock while runs are computed [s]."""
 
 
-class Layouts(Protocol):
-    """Valid layouts of some scenarios that can fit, by their bounds."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Layouts(ABC):
+    """Valid layouts of some scenarios that can fit, by their bounds.
 
-    @property
-    def measure(self) -> Measure:
-        """The objective."""
+    Attributes
+    ----------
+    kinds : of the answers of the scenarios
+    measure : the objective
+    limits : worst values of measures
+    loaded : the scenarios that are searched
+    costs : lower bound of the cost of each layout, in ascending order
+    hopeful : layouts to replay first, the one that is most likely to meet the limits before others
+    possible : layouts before any of them is excluded [count]
+    memory : layouts that memory excludes [count]
+    limited : layouts that a bound excludes by a limit [count]
+    rules : invalid layouts by their reason [count]
+    """
 
-    @property
-    def costs(self) -> Floats:
-        """Lower bound of the cost of each layout, in ascending order."""
+    kinds: tuple[Kind, ...]
+    measure: Measure
+    limits: Mapping[str, float]
+    loaded: Sequence[Loaded | LoadedService]
+    costs: Floats
+    hopeful: Sequence[int] = ()
+    possible: int
+    memory: int
+    limited: int
+    rules: Mapping[str, int]
 
-    @property
-    def hopeful(self) -> Sequence[int]:
-        """Layouts to replay first, the one that is most likely to meet the limits before others."""
-
+    @abstractmethod
     def variant(self, at: int) -> Variant:
         """Return a layout as a scenario with changes."""
 
+    @abstractmethod
     def settings(self, at: int) -> dict[str, Any]:
-        """Return the values of a layout by dotted key."""
+        """Return the values of a layout by dotted key, with those of other keys that are free."""
 
+    @abstractmethod
     def fits(self, at: int, run: Run) -> bool:
         """Return whether a replay fits in the memory that may be used."""
 
     def excess(self, numbers: Mapping[str, float]) -> tuple[float, str | None]:
         """Return the largest ratio by which measures miss a limit, and in words which."""
+        table = measures_of(self.kinds)
+        missed = missed_limits(numbers, self.limits, table)
+        return excess_of(numbers, self.limits, table), missed
 
 
 def cost_of(measure: Measure, value: float) -> float:

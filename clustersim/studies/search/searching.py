@@ -243,6 +243,7 @@ def _ranked(
         measures=numbers,
         tie=best is not None and _ties(incumbent, best),
         missed=missed,
+        tight=incumbent.answer.memory.tight,
     )
 
 
@@ -262,7 +263,7 @@ def _scenario(layouts: StepLayouts | ServiceLayouts, best: Incumbent) -> dict[st
 
 
 def _counts(layouts: StepLayouts | ServiceLayouts, found: Search) -> LayoutCounts:
-    excluded = sum(layouts.rules().values()) + sum(found.invalid.values())
+    excluded = sum(layouts.rules.values()) + sum(found.invalid.values())
     memory, limited = layouts.memory + found.memory, layouts.limited
     bounded = layouts.possible - excluded - memory - limited - found.replayed - found.open
     return LayoutCounts(
@@ -273,7 +274,7 @@ def _counts(layouts: StepLayouts | ServiceLayouts, found: Search) -> LayoutCount
 def _rules(layouts: StepLayouts | ServiceLayouts, found: Search) -> tuple[RuleCount, ...]:
     """Return the rules with their counts; those that differ in numbers only are one."""
     counts, first = Counter[str](), dict[str, str]()
-    for why, count in (*layouts.rules().items(), *found.invalid.items()):
+    for why, count in (*layouts.rules.items(), *found.invalid.items()):
         pattern = without_numbers(why)
         counts[pattern] += count
         first.setdefault(pattern, why)

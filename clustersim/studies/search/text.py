@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clustersim.memory.verdict import PREDICTION_ERROR
 from clustersim.render.tables import Row as Line
 from clustersim.render.tables import format_setting, percent, short_keys
-from clustersim.reports.measures import cells, headlines, summary
+from clustersim.reports.measures import cells, headlines, mark_tight, summary
 from clustersim.runs.limits import format_limits
 from clustersim.simulation.measures import BRIEF, Measure
 from clustersim.studies.search.answer import (
@@ -125,23 +124,17 @@ def _best(answer: SearchAnswer) -> list[Line]:
 
 
 def _margin(answer: SearchAnswer) -> list[Line]:
-    """Return how to search with a margin, where the best has less than predictions can be off.
-
-    Fragmentation is not counted: an allocator releases it before an allocation fails.
-    """
+    """Return how to search with a margin, where the best has less than predictions can be off."""
     if not isinstance(answer.best, BestRun):
         return []
     memory = answer.best.memory
-    needed = memory.peak_bytes - memory.parts.get("fragmentation", 0.0)
-    safe = memory.capacity_bytes / (1 + PREDICTION_ERROR)
-    if needed <= safe:
+    if not memory.tight or memory.errors.above is None:
         return []
     text = (
-        f"the best needs {needed / GIB:.1f} of {memory.capacity_bytes / GIB:.1f} GiB, and one"
-        f" prediction in five is off by more than {100 * PREDICTION_ERROR:.0f} %; with a margin of"
-        f" that: --limit 'memory<={int(safe / GIB)}GiB'"
+        f"the best is {memory.verdict}; with a margin of that:"
+        f" --limit 'memory<={int(memory.capacity_bytes / memory.errors.above / GIB)}GiB'"
     )
-    return [Line("margin", text, warning=True)]
+    return [Line("margin", text, caution=True)]
 
 
 def _proof(answer: SearchAnswer) -> str:
@@ -241,7 +234,7 @@ def layout_table(answer: SearchAnswer) -> list[list[str]]:
         values = [format_part_of(key, one.set_) if key in one.set_ else "" for key in keys]
         values = [format_layout_values(one.set_)] if pools else values
         table.append([*values, *cells(measures, one.measures), format_bound(one, answer)])
-    return table
+    return mark_tight(table, [one.tight for one in found])
 
 
 def shown_measures(answer: SearchAnswer) -> list[Measure]:

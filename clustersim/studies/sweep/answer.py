@@ -21,13 +21,16 @@ class VerdictCounts:
     Attributes
     ----------
     fits : combinations that fit in memory and are within the limits
+    tight : those of them that fit with less room than the errors of memory predictions
     misses : combinations that fit, but miss a limit
-    does_not_fit : combinations that need more memory than a device has; they are not replayed
+    does_not_fit : combinations that need more memory than a device has, so that they probably or
+        surely do not fit; they are not replayed
     invalid : combinations that are not allowed
     failed : runs that ended in a fault of clustersim
     """
 
     fits: int
+    tight: int
     misses: int
     does_not_fit: int
     invalid: Annotated[int, Field(alias="refused")]

@@ -6,13 +6,14 @@ One axis gives bars, two give a heat map, more give parallel coordinates.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from clustersim.memory.room import EXCEEDING, FITTING, TIGHT
 from clustersim.render.charts.bars import Bar, Bars
 from clustersim.render.charts.grids import Combination, Field, HeatMap, ParallelCoordinates
 from clustersim.render.charts.lines import Point, ScatterWithFront
 from clustersim.render.charts.picture import Axis, Picture, named_places
 from clustersim.render.tables import format_setting, percent, short_keys
 from clustersim.reports.measures import amount
-from clustersim.runs.table import DOES_NOT_FIT, FITS, Row
+from clustersim.runs.table import Row
 from clustersim.runs.variants import Value
 from clustersim.studies.sweep.answer import SweepAnswer
 from clustersim.studies.sweep.text import point_of
@@ -70,7 +71,7 @@ def _heat_map(answer: SweepAnswer) -> HeatMap:
 
 
 def _field(answer: SweepAnswer, row: Row) -> Field:
-    hatched = row["verdict"] == DOES_NOT_FIT
+    hatched = row["verdict"] in EXCEEDING
     excess = _memory(row) if hatched else None
     value = _value(answer, row)
     text = (
@@ -80,12 +81,12 @@ def _field(answer: SweepAnswer, row: Row) -> Field:
 
 
 def _parallel_coordinates(answer: SweepAnswer) -> ParallelCoordinates:
-    rows = {place: row for place, row in _best_rows(answer).items() if row["verdict"] == FITS}
+    rows = {place: row for place, row in _best_rows(answer).items() if row["verdict"] in FITTING}
     verdicts = [row["verdict"] for row in _best_rows(answer).values()]
     keys = [key for key in answer.varying if rows and all(key in row for row in rows.values())]
     keys = keys or answer.chosen
     values = {key: _values(answer, key) for key in keys}
-    unfit = verdicts.count(DOES_NOT_FIT)
+    unfit = sum(verdict in EXCEEDING for verdict in verdicts)
     note = f"A line for each of {len(rows):,} layouts that fit, the best in red. Not drawn:"
     note += f" {unfit:,} that do not fit, {len(verdicts) - unfit - len(rows):,}"
     return ParallelCoordinates(
@@ -161,7 +162,7 @@ def _best_place(answer: SweepAnswer) -> Place | None:
 
 
 def _value(answer: SweepAnswer, row: Row | None) -> float | None:
-    return None if row is None or row["verdict"] != FITS else row.get(answer.by)
+    return None if row is None or row["verdict"] not in FITTING else row.get(answer.by)
 
 
 def _memory(row: Row) -> float | None:
@@ -177,7 +178,7 @@ def _text(answer: SweepAnswer, row: Row | None) -> str:
     value, memory = _value(answer, row), _memory(row)
     if value is not None:
         return format_number(value)
-    if row["verdict"] == DOES_NOT_FIT and memory is not None:
+    if row["verdict"] in EXCEEDING and memory is not None:
         return f"needs {memory:.1f} x the memory"
     return str(row["verdict"])
 
@@ -188,8 +189,9 @@ def _hover(answer: SweepAnswer, row: Row | None) -> str:
     keys = [key for key in answer.varying if row.get(key) is not None]
     lines = [f"{name} {format_setting(row[key])}" for key, name in keys_with_names(keys)]
     text = _text(answer, row)
-    label = f"{answer.measure.axis}: {text}" if row["verdict"] == FITS else text
-    return "\n".join([*lines, label])
+    label = f"{answer.measure.axis}: {text}" if row["verdict"] in FITTING else text
+    tight = ["memory: tight"] if row["verdict"] == TIGHT else []
+    return "\n".join([*lines, label, *tight])
 
 
 def _finding(answer: SweepAnswer) -> str:

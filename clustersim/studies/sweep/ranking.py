@@ -14,10 +14,11 @@ from typing import Any, Final, Unpack
 
 from clustersim.catalog.changes import Settings, setting_place
 from clustersim.errors import CatalogError, ScenarioError
+from clustersim.memory.room import EXCEEDING, FITTING, TIGHT
 from clustersim.runs.arguments import parse_settings, scenario_value, study_of, without_numbers
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.limits import Limits, missed_limits, read_limits
-from clustersim.runs.table import DOES_NOT_FIT, FITS, Row, row
+from clustersim.runs.table import Row, row
 from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
 from clustersim.scenario.load import Loaded, LoadedService, load_any, scenario_text
 from clustersim.simulation.measures import (
@@ -172,9 +173,9 @@ def _judged(
 ) -> Row:
     """Return the row of a run, with the limits that it misses, or why it is not ranked."""
     line = row(variant, run)
-    if line["verdict"] == DOES_NOT_FIT and run.answer is not None:
+    if line["verdict"] in EXCEEDING and run.answer is not None:
         line["why"] = run.answer.memory.verdict
-    if line["verdict"] != FITS or run.answer is None:
+    if line["verdict"] not in FITTING or run.answer is None:
         return line
     missed = missed_limits(line, limits, table)
     unknown = next((name for name in limits if name not in line), None)
@@ -186,12 +187,13 @@ def _judged(
 
 def _counts(rows: Sequence[Row]) -> VerdictCounts:
     count = Counter(each["verdict"] for each in rows)
-    return VerdictCounts(*(count[v] for v in (FITS, MISSES, DOES_NOT_FIT, INVALID, FAILED)))
+    kinds = (FITTING, (TIGHT,), (MISSES,), EXCEEDING, (INVALID,), (FAILED,))
+    return VerdictCounts(*(sum(count[verdict] for verdict in kind) for kind in kinds))
 
 
 def _ranking(rows: Sequence[Row], by: Measure) -> list[Row]:
     """Return the rows that fit, the best first; of equal ones the one with less memory."""
-    fitting = [each for each in rows if each["verdict"] == FITS and by.name in each]
+    fitting = [each for each in rows if each["verdict"] in FITTING and by.name in each]
     return sorted(
         fitting, key=lambda each: (by.order(each[by.name]), each.get("memory_peak_bytes", 0.0))
     )

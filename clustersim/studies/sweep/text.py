@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from clustersim.memory.room import EXCEEDING, FITTING, TIGHT
 from clustersim.render.tables import UNMASKED, format_setting, short_keys
 from clustersim.render.tables import Row as Line
-from clustersim.reports.measures import cells, headlines, summary
+from clustersim.reports.measures import cells, headlines, mark_tight, summary
 from clustersim.runs.limits import format_limits
-from clustersim.runs.table import DOES_NOT_FIT, FITS, Row
+from clustersim.runs.table import Row
 from clustersim.runs.variants import Value
 from clustersim.simulation.measures import Measure
 from clustersim.studies.sweep.answer import (
@@ -55,7 +56,7 @@ def layouts(answer: SweepAnswer, found: Sequence[Row]) -> list[list[str]]:
     table = [[*short_keys(keys), *(measure.heading for measure in measures)]]
     for row in found:
         table.append([*(format_setting(row.get(key)) for key in keys), *cells(measures, row)])
-    return table
+    return mark_tight(table, [row["verdict"] == TIGHT for row in found])
 
 
 def shown_measures(answer: SweepAnswer) -> list[Measure]:
@@ -84,7 +85,7 @@ def _axes(answer: SweepAnswer) -> str:
 
 
 def _verdicts(counts: VerdictCounts) -> str:
-    texts = [f"{counts.fits:,} fit"]
+    texts = [f"{counts.fits:,} fit{f' ({counts.tight:,} tight)' if counts.tight else ''}"]
     if counts.misses:
         texts.append(f"{counts.misses:,} miss a limit")
     if counts.does_not_fit:
@@ -112,12 +113,12 @@ def _best(answer: SweepAnswer) -> list[Line]:
 
 def _none(answer: SweepAnswer) -> str:
     """Return why there is no best combination: the reason of the first that ran."""
-    ran = [row for row in answer.points if row["verdict"] in (MISSES, DOES_NOT_FIT, FITS)]
+    ran = [row for row in answer.points if row["verdict"] in (MISSES, *EXCEEDING, *FITTING)]
     if not ran:
         return "no layout fits"
     first = ran[0]
     rule = "fits and meets the limits" if answer.limits else "fits"
-    if first["verdict"] == FITS:
+    if first["verdict"] in FITTING:
         rule = "has the measure"
     return f"no layout {rule}; {point_of([*answer.axes], first)}: {first['why']}"
 

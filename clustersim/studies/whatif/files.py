@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from clustersim.memory.room import FITS, TIGHT, outcome_of
 from clustersim.render.charts.bars import Step, Waterfall
 from clustersim.render.charts.picture import Axis, Table, text_table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
@@ -73,8 +74,10 @@ def _cards(answer: WhatIfAnswer) -> Iterator[Card]:
 def _card(answer: WhatIfAnswer, name: str, change: ChangeResult) -> Card:
     measure, after = measure_of(answer), change.measures[answer.by]
     note = f"{text_of(change)}: {format_change(measure, answer.base.measures()[answer.by], after)}"
-    fits = "" if change.fits else f"; {change.facts['memory'].after}"
-    return Card(name, measure.text(after), f"{note}{fits}", warning=not change.fits)
+    memory = change.facts["memory"].after or ""
+    verdict = outcome_of(memory)
+    note += "" if verdict == FITS else f"; {memory}"
+    return Card(name, measure.text(after), note, not change.fits, verdict == TIGHT)
 
 
 def _ranked(answer: WhatIfAnswer) -> Table:

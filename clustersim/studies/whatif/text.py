@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from clustersim.memory.room import FITS, TIGHT, outcome_of
 from clustersim.render.tables import Row, percent
 from clustersim.reports.measures import brief, cells, format_change, part_name
 from clustersim.simulation.measures import Measure, measures_of
@@ -12,7 +13,6 @@ from clustersim.units import format_number
 WORDS: Final = ("change", "main part", "bottleneck", "memory")
 """Columns that are words."""
 
-UNFIT: Final = "does not fit"
 
 WORTH_IT: Final = 5e-4
 """Gain, less one, below which a change is reported to improve nothing."""
@@ -32,10 +32,15 @@ def finding(answer: WhatIfAnswer) -> str:
     if not _improves(best, answer):
         return f"none of the changes improves the {measure.label}"
     verb = "is best" if len(results) > 1 else "helps"
-    fits = "" if best.fits else ", but does not fit"
-    more = "" if results[0] is best else f"; {text_of(results[0])} gains more, but does not fit"
+    more = "" if results[0] is best else f"; {text_of(results[0])} gains more{_caveat(results[0])}"
     change = format_change(measure, answer.base.measures()[answer.by], best.measures[answer.by])
-    return f"{text_of(best)} {verb}: {change}{fits}{more}"
+    return f"{text_of(best)} {verb}: {change}{_caveat(best)}{more}"
+
+
+def _caveat(change: ChangeResult) -> str:
+    """Return a remark on the memory of a change that does not surely fit."""
+    verdict = outcome_of(change.facts["memory"].after or "")
+    return {FITS: "", TIGHT: ", tight in memory"}.get(verdict, f", but {verdict}")
 
 
 def results_of(answer: WhatIfAnswer) -> list[ChangeResult]:
@@ -71,7 +76,7 @@ def table(answer: WhatIfAnswer) -> list[list[str]]:
     measures = brief(base.kinds, numbers, answer.by)
     heads = ["gain", "", *(measure.heading for measure in measures), *WORDS]
     facts = base.facts()
-    fits = "fits" if base.memory.fits else UNFIT
+    fits = outcome_of(base.memory.verdict)
     first = ["1", "", *cells(measures, numbers[0]), "base", "", facts.get("bottleneck", ""), fits]
     return [heads, first, *(_line(change, answer, measures) for change in results)]
 
@@ -85,7 +90,7 @@ def _line(change: ChangeResult, answer: WhatIfAnswer, measures: list[Measure]) -
         text_of(change),
         _part(change),
         _bottleneck(change),
-        "fits" if change.fits else UNFIT,
+        outcome_of(change.facts["memory"].after or ""),
     ]
 
 

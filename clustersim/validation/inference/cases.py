@@ -262,7 +262,7 @@ def inference_case(row: Row) -> InferenceCase:
     cluster = _record("cluster", machine.cluster, ClusterRecord)
     record = _record("model", model.model, ModelRecord)
     replica = build_replica(
-        build_cluster(cluster, -(-layout.devices // cluster.node.devices), queued=True),
+        build_cluster(cluster, -(-layout.devices // cluster.node.devices), issuer="engine"),
         build_model(record, max(record.sequence, LONGEST), 1, 1),
         layout,
         formats,

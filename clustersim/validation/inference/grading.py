@@ -19,6 +19,7 @@ from clustersim.errors import CatalogError, ScenarioError
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import WEIGHTS
 from clustersim.inference.step_costs import StaticTimes, StepCosts, prompt_seconds, static_times
+from clustersim.memory.room import FITS
 from clustersim.simulation.service.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row
@@ -81,7 +82,6 @@ def inference_outcome(row: Row) -> Outcome:
     except (ScenarioError, CatalogError) as problem:
         text = "; ".join(str(problem).splitlines())
         return replace(outcome, reasons=(Reason("invalid layout", text),))
-    memory = case.costs.memory
     return replace(
         outcome,
         grade=graded,
@@ -92,8 +92,7 @@ def inference_outcome(row: Row) -> Outcome:
         layout={"engine": case.engine, **case.scenario["plan"]},
         assumed=case.assumed,
         devices=case.costs.replica.layout.devices,
-        memory_peak=sum(memory.parts.values()),
-        memory_capacity=memory.capacity,
+        memory_verdict=FITS,  # else it is not gradable
         baselines=_baselines(case),
         token=token,
     )

@@ -184,41 +184,6 @@ def test_a_barrier_of_nccl_is_an_all_reduce_of_one_number(nodes):
     assert communicator.cost("barrier", 0.0).seconds == pytest.approx(seconds)
 
 
-MEASURED_IN_GRAPHS = [("dgx-a100", 2, 13e-6), ("dgx-h100", 2, 7e-6), ("dgx-b200", 2, 11e-6)]
-"""All-reduces of 16 KiB by NCCL in a CUDA graph (ai-dynamo/aiconfigurator, commit 095f58a)."""
-
-
-@pytest.mark.parametrize(("name", "devices", "seconds"), MEASURED_IN_GRAPHS)
-def test_a_call_issued_ahead_takes_what_graphs_take_and_the_events_of_streams(
-    name, devices, seconds
-):
-    """A launch that waits behind kernels costs the device nothing; a call timed alone includes it.
-
-    The events of both streams, 5 us, are not in a graph.
-    """
-    timed, issued = (machine(name, 1, queued=queued) for queued in (False, True))
-    alone, ahead = (
-        Communicator(cluster, [range(devices)]).cost("all-reduce", 16384).seconds
-        for cluster in (timed, issued)
-    )
-
-    assert ahead == pytest.approx(seconds + 5e-6, rel=0.25)
-    assert alone - ahead == pytest.approx(
-        timed.library.call_overhead - issued.library.call_overhead
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "devices", "seconds"), [("dgx-a100", 8, 640e-6), ("dgx-h100", 8, 402e-6)]
-)
-def test_an_all_to_all_in_a_node_takes_what_was_measured(name, devices, seconds):
-    """128 MiB of each device (ai-dynamo/aiconfigurator, commit 095f58a): no ring is as slow."""
-    cluster = machine(name, 1, queued=True)
-    taken = Communicator(cluster, [range(devices)]).cost("all-to-all", 128 * 2**20).seconds
-
-    assert taken == pytest.approx(seconds, rel=0.15)
-
-
 def test_a_torus_by_hand():
     """4 x 4 x 4 closed rings of 45 GB/s each way: 2 x 63 / 64 S / (2 x 3 x 45 GB/s), 12 steps.
 

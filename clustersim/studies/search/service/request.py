@@ -6,7 +6,6 @@ scenario --free keys--> layouts --memory, bounds within limits--> candidates, th
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -20,7 +19,7 @@ from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.load import LoadedService, load_service
 from clustersim.scenario.ranges import values_of
 from clustersim.simulation.measures import QUEUE_GROWTH, Measure, check_measure, measures_of
-from clustersim.studies.search.loop import NO_DEADLINE, Deadline, OnProgress, cost_of
+from clustersim.studies.search.loop import NO_DEADLINE, Deadline, Layouts, OnProgress, cost_of
 from clustersim.studies.search.service.candidates import Candidate, Candidates, bounded_layouts
 from clustersim.studies.search.service.layouts import FREE
 
@@ -103,7 +102,21 @@ class ServiceRequest:
         used = np.array([self._used(candidate) for candidate in within])
         order = np.lexsort((used, cost))
         ahead = tuple(within[i] for i in order)
-        return ServiceLayouts(self, found, ahead, cost[order], used[order])
+        return ServiceLayouts(
+            kinds=("service",),
+            measure=self.measure,
+            limits=self.limits,
+            loaded=self.loaded,
+            costs=cost[order],
+            hopeful=_hopeful(ahead, used[order]),
+            possible=found.possible,
+            memory=found.memory,
+            limited=len(found.fit) - len(ahead),
+            rules=found.excluded,
+            request=self,
+            found=found,
+            ahead=ahead,
+        )
 
     def _used(self, candidate: Candidate) -> float:
         """Return how much of the limits, and of the sustainable rate, a layout uses at least."""
@@ -205,62 +218,19 @@ def _nodes(plain: LoadedService, most: int) -> int:
     return nodes
 
 
-@dataclass(frozen=True, eq=False)
-class ServiceLayouts:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ServiceLayouts(Layouts):
     """The layouts of a service that fit and can meet the limits, by their bounds.
 
     Attributes
     ----------
     found : what became of all layouts
     ahead : the layouts, by their cost
-    costs : lower bound of the cost of each of them, in ascending order
-    used : share of the limits, and of the sustainable rate, that each uses at least
     """
 
     request: ServiceRequest
     found: Candidates
     ahead: tuple[Candidate, ...]
-    costs: Floats
-    used: Floats
-
-    @property
-    def measure(self) -> Measure:
-        """The objective."""
-        return self.request.measure
-
-    @cached_property
-    def hopeful(self) -> tuple[int, ...]:
-        """Layouts to replay first: those whose bounds are tight, with ever less room in them.
-
-        Bounds of pipelines and pools leave out that stages and pools wait for each other.
-        """
-        tight = np.array([each.layout.plain for each in self.ahead], dtype=np.bool_)
-        firsts = (np.flatnonzero(tight & (self.used <= share))[:1].tolist() for share in SHARES)
-        return tuple(dict.fromkeys(at for first in firsts for at in first))
-
-    @property
-    def loaded(self) -> list[LoadedService]:
-        """The scenarios that are searched."""
-        return self.request.loaded
-
-    @property
-    def possible(self) -> int:
-        """Layouts of at most the devices [count]."""
-        return self.found.possible
-
-    @property
-    def memory(self) -> int:
-        """Layouts in which the longest request does not fit [count]."""
-        return self.found.memory
-
-    @property
-    def limited(self) -> int:
-        """Layouts whose bounds miss a limit [count]."""
-        return len(self.found.fit) - len(self.ahead)
-
-    def rules(self) -> Mapping[str, int]:
-        """Return the reasons of invalid layouts [count]."""
-        return self.found.excluded
 
     def _plan(self, at: int) -> dict[str, Any]:
         candidate = self.ahead[at]
@@ -293,11 +263,6 @@ class ServiceLayouts:
         """Return whether a replay fits in memory."""
         return run.fits
 
-    def excess(self, numbers: Mapping[str, float]) -> tuple[float, str | None]:
-        """Return the largest ratio by which measures miss a limit, and in words which."""
-        limits = self.request.limits
-        return excess_of(numbers, limits, SERVICE), missed_limits(numbers, limits, SERVICE)
-
     def own(self, at: int) -> tuple[Variant | None, str]:
         """Return the scenario's own layout."""
         request = self.request
@@ -323,6 +288,20 @@ class ServiceLayouts:
         )
         at_best = "" if bound.get(QUEUE_GROWTH) else "at least "
         return f"{pools}: {at_best}{missed_limits(bound, limits, SERVICE)}"
+
+
+def _hopeful(ahead: Sequence[Candidate], used: Floats) -> tuple[int, ...]:
+    """Return layouts to replay first: those whose bounds are tight, with ever less room in them.
+
+    Bounds of pipelines and pools leave out that stages and pools wait for each other.
+
+    Parameters
+    ----------
+    used : share of the limits, and of the sustainable rate, that each layout uses at least
+    """
+    tight = np.array([each.layout.plain for each in ahead], dtype=np.bool_)
+    firsts = (np.flatnonzero(tight & (used <= share))[:1].tolist() for share in SHARES)
+    return tuple(dict.fromkeys(at for first in firsts for at in first))
 
 
 def _freed(text: str) -> tuple[str, tuple[Change, ...]]:

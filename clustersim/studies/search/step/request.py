@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
-from clustersim.arrays import Floats
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.cost.power import machine_power, missing_power
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.cache_key import key_of
-from clustersim.runs.limits import Limits, excess_of, missed_limits, read_limits
+from clustersim.runs.limits import Limits, read_limits
 from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.measures import Measure, check_measure, measures_of
@@ -22,7 +21,7 @@ from clustersim.simulation.step.check import scenario_problems
 from clustersim.simulation.step.simulate import usd_per_hour
 from clustersim.simulation.training_run.whole_run import tokens_of_run
 from clustersim.studies.compare import kinds_of
-from clustersim.studies.search.loop import NO_DEADLINE, Deadline, OnProgress, Progress
+from clustersim.studies.search.loop import NO_DEADLINE, Deadline, Layouts, OnProgress, Progress
 from clustersim.studies.search.step.arguments import (
     Freed,
     Ranges,
@@ -50,9 +49,6 @@ DAY: Final = 86_400.0
 
 ENERGY: Final = "tokens_per_joule"
 """The objective that is one of energy."""
-
-MONEY: Final = ("tokens_per_dollar", "usd_per_hour")
-"""Measures that need a price of the devices."""
 
 BOUNDED: Final = (
     "tokens_per_s", "tokens_per_s_per_device", "samples_per_s", "tflops_per_device_model", "mfu",
@@ -120,7 +116,18 @@ class StepRequest:
             on_progress(Progress(bounded, valid, bounded=False))
 
         candidates = candidates_of(bases, executor, on_bounds, deadline)
-        return StepLayouts(self.measure, self.limits, tuple(bases), candidates)
+        return StepLayouts(
+            kinds=("step", "training run"),
+            measure=self.measure,
+            limits=self.limits,
+            loaded=[base.loaded for base in bases],
+            costs=candidates.cost,
+            possible=sum(base.space.possible for base in bases),
+            memory=candidates.memory,
+            limited=candidates.limited,
+            rules=excluded_by_rule(bases),
+            candidates=candidates,
+        )
 
     def _spaces(self, deadline: Deadline) -> list[Base]:
         """Return the scenarios with their spaces; those without any layout are left out."""
@@ -202,10 +209,6 @@ def step_request(
             bases.append((further, loaded.changed(further)))
         except (ScenarioError, CatalogError) as problem:
             problems.append(problem)
-    for name in MONEY:
-        if name == measure.name or name in bounds:
-            option = "--objective" if name == measure.name else "--limit"
-            _check_prices(f"{option} {name}", [base for _, base in bases])
     fixed = tuple(fixed_keys(changes, free))
     return StepRequest(
         scenario, changes, tuple(bases), freed, fixed, tuple(problems), measure, bounds, ranges,
@@ -213,55 +216,11 @@ def step_request(
     )  # fmt: skip
 
 
-def _check_prices(option: str, bases: Sequence[Loaded]) -> None:
-    """Check that the devices of all scenarios have a price, before any layout is generated."""
-    prices = [usd_per_hour(base.scenario) for base in bases]
-    if missing := dict.fromkeys(price for price in prices if isinstance(price, str)):
-        raise ScenarioError("\n".join(f"{option}: {why}" for why in missing))
-
-
-@dataclass(frozen=True, eq=False)
-class StepLayouts:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StepLayouts(Layouts):
     """The layouts of a training step that can fit, by their bounds."""
 
-    measure: Measure
-    limits: Mapping[str, float]
-    bases: tuple[Base, ...]
     candidates: Candidates
-
-    @property
-    def costs(self) -> Floats:
-        """Lower bound of the cost of each layout, in ascending order."""
-        return self.candidates.cost
-
-    @property
-    def hopeful(self) -> tuple[int, ...]:
-        """Layouts to replay first: those with the best bound are as good as others."""
-        return ()
-
-    @property
-    def loaded(self) -> list[Loaded]:
-        """The scenarios that are searched."""
-        return [base.loaded for base in self.bases]
-
-    @property
-    def possible(self) -> int:
-        """Layouts that divisibility generates [count]."""
-        return sum(base.space.possible for base in self.bases)
-
-    @property
-    def memory(self) -> int:
-        """Layouts that a bound of their memory excludes [count]."""
-        return self.candidates.memory
-
-    @property
-    def limited(self) -> int:
-        """Layouts that a bound excludes by a limit [count]."""
-        return self.candidates.limited
-
-    def rules(self) -> Mapping[str, int]:
-        """Return the layouts that each rule excludes [count]."""
-        return excluded_by_rule(self.bases)
 
     def variant(self, at: int) -> Variant:
         """Return a layout as a scenario with changes."""
@@ -284,12 +243,6 @@ class StepLayouts:
         """Return whether a replay fits in the memory that may be used."""
         base, _ = self.candidates.layout(at)
         return run.step is not None and run.fits and run.step.memory.peak_bytes <= base.capacity
-
-    def excess(self, numbers: Mapping[str, float]) -> tuple[float, str | None]:
-        """Return the largest ratio by which measures miss a limit, and in words which."""
-        table = measures_of(("step", "training run"))
-        missed = missed_limits(numbers, self.limits, table)
-        return excess_of(numbers, self.limits, table), missed
 
     def own(self, at: int) -> tuple[Variant | None, str]:
         """Return the scenario's own layout; or why it cannot be compared with a layout."""
@@ -356,8 +309,9 @@ def scale_of(measure: Measure, loaded: Loaded, option: str) -> float:
     if name in ("tokens_per_s", "tokens_per_s_per_device"):
         return tokens / devices if name.endswith("device") else tokens
     if name == "tokens_per_dollar":
-        price = usd_per_hour(scenario)
-        assert not isinstance(price, str), "checked before the search"
+        if (price := usd_per_hour(scenario)) is None:
+            accelerator = scenario.cluster.node.accelerator.name
+            raise ScenarioError(f"{option}: no price of '{accelerator}' is known")
         return tokens * HOUR / price
     if name == "days":
         training = scenario.training
