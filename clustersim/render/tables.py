@@ -25,9 +25,38 @@ class Row(NamedTuple):
     caution: bool = False
 
 
+LABEL: Final = 12
+"""Width of the column of labels, which a longer one widens."""
+
+
+def _label_width(lines: Sequence[Row]) -> int:
+    return max([LABEL, *(len(escaped(row.label)) for row in lines)])
+
+
 def plain(lines: Sequence[Row]) -> list[str]:
-    """Return rows as text, their labels in one column."""
-    return [f"{escaped(row.label):<13} {escaped(row.text)}" for row in lines]
+    """Return rows as text, their labels in one column.
+
+    >>> plain([Row("slowest kernel", "attention")])
+    ['slowest kernel  attention']
+    """
+    width = _label_width(lines)
+    return [f"{escaped(row.label):<{width}}  {escaped(row.text)}" for row in lines]
+
+
+def labelled(lines: Sequence[Row]) -> list[tuple[str, str]]:
+    """Return labels and texts, those of lines without a label joined to the line above.
+
+    >>> labelled([Row("best", "tensor 2"), Row("", "MFU 38 %")])
+    [('best', 'tensor 2; MFU 38 %')]
+    """
+    joined: list[tuple[str, str]] = []
+    for row in lines:
+        if row.label or not joined:
+            joined.append((row.label, row.text))
+        else:
+            label, text = joined[-1]
+            joined[-1] = label, f"{text}; {row.text}"
+    return joined
 
 
 def table(lines: Sequence[Row]) -> "Table":
@@ -36,7 +65,7 @@ def table(lines: Sequence[Row]) -> "Table":
     from rich.text import Text
 
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(style="bold", no_wrap=True, min_width=13)
+    grid.add_column(style="bold", no_wrap=True, min_width=_label_width(lines) + 1)
     grid.add_column(overflow="fold")
     for row in lines:
         look = WARNING if row.warning else CAUTION if row.caution else ""

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
@@ -29,7 +31,7 @@ from clustersim.render.charts.grids import Combination, Field, HeatMap, Parallel
 from clustersim.render.charts.lines import Band, Lines, Point, ScatterWithFront, Series
 from clustersim.render.charts.picture import Axis, Picture, named_places
 from clustersim.render.charts.timeline import BlockKind, Timeline
-from clustersim.render.palette import DARK, LIGHT, parse_colour
+from clustersim.render.palette import DARK, LIGHT, contrast, ink_on, parse_colour
 
 HEAD = {
     "title": "A <b>bold</b> finding",
@@ -370,3 +372,61 @@ def test_diagrams_had_a_palette_of_their_own():
     assert [file.name for file in files if written.search(file.read_text("utf-8"))] == [
         "palette.py"
     ]
+
+
+EDGES = (
+    Axis("share", "%", zero=True),
+    Axis("throughput", "tokens/s", log=10),
+    Axis("efficiency", "%"),
+)
+
+
+@pytest.mark.parametrize("axis", EDGES, ids=["from 0", "logarithmic", "linear"])
+@pytest.mark.parametrize("values", [(0.9, 50.0), (97.0, 100.0), (100.0, 100.0)])
+def test_curves_lay_on_the_frame(axis, values):
+    """Between each curve and each end of an axis there is room, in both back ends."""
+    picture = Lines(**HEAD, x=axis, y=axis, series=(Series("a", values, values),))
+    axes = figures.figure_of([picture]).axes[0]
+    layout = charts.page_chart(picture).figure["layout"]
+
+    for ends, shown in (
+        (axes.get_xlim(), layout["xaxis"]["range"]),
+        (axes.get_ylim(), layout["yaxis"]["range"]),
+    ):
+        inside = [math.log10(value) if axis.log else value for value in (*ends, *values)]
+        low, high, *places = inside
+        assert shown == pytest.approx([low, high])
+        room = 0.02 * (high - low)
+        assert all(low + room < place < high - room for place in places)
+
+
+def test_a_logarithmic_axis_of_less_than_a_decade_had_one_number():
+    """It has round numbers, of which at least three are visible."""
+    picture = Lines(**HEAD, x=EDGES[1], y=EDGES[1], series=(Series("a", (7e4, 1e5), (7e4, 1e5)),))
+    layout = charts.page_chart(picture).figure["layout"]
+    low, high = (10**end for end in layout["yaxis"]["range"])
+
+    assert sum(low <= tick <= high for tick in layout["yaxis"]["tickvals"]) >= 3
+    assert "80,000" in layout["yaxis"]["ticktext"]
+
+
+def test_small_changes_were_all_zero():
+    """Numbers of a waterfall have the digits in which its bars differ."""
+    small = Waterfall(
+        **HEAD,
+        measure=Axis("step time", "s"),
+        first="before",
+        last="after",
+        start=212.49,
+        steps=(Step("optimiser", "optimiser", 0.03), Step("no change", "compute", 0.0)),
+    )
+
+    assert [fall.text for fall in small.falls()] == [
+        "212.490 s", "+0.030 s, +0.014 %", "0.000 s, 0.0 %", "212.520 s, +0.0 %",
+    ]  # fmt: skip
+
+
+@given(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)))
+def test_letters_can_be_read_on_any_colour(colour):
+    """Black or white has a contrast of 4.5 to 1."""
+    assert contrast(ink_on(colour), colour) >= 4.5

@@ -1,6 +1,7 @@
 """`clustersim serve`: what it prints, its keys, its files, and how fast it answers."""
 
 import json
+import re
 
 import pytest
 
@@ -17,6 +18,18 @@ pytestmark = pytest.mark.usefixtures("here")
 def command(capsys, *words):
     """Return what `serve` of the scenario prints."""
     return output(capsys, "serve", NAME, *words)
+
+
+def test_labels_ran_into_their_texts(capsys):
+    """Two spaces are between a label and its text, and the parts of a time follow it."""
+    printed = command(capsys).split("\n\n")[0].splitlines()[1:]
+    labels = [re.match(r"(.*?)  +", line)[1] for line in printed]
+
+    assert all(re.match(r".{12}  \S", line) for line in printed)
+    assert labels[labels.index("first token") + 1] == labels[labels.index("each token") + 1] == ""
+    assert [line for line in printed if "of which" in line] == [
+        line for line in printed if line.startswith(" " * 14)
+    ]
 
 
 def test_the_keys_of_serve_json(capsys):

@@ -381,3 +381,15 @@ def test_one_range_made_80_lines_of_skipped_points():
         "7 points from 81 to 87 devices: a node has 8 devices (nearest: 80 devices) (for 81)",
         "96 devices: the batch of 7 cannot be shared",
     ]
+
+
+def test_titles_of_throughput_and_idle_time_were_labels():
+    """Each states its finding: the rate that is reached, and the shares that are lost."""
+    curves = made_up().curves[:1]
+
+    assert charts.throughput_chart(curves).title == (
+        "16 devices reach 216 tokens/s, 1.73 times those of 8"
+    )
+    assert charts.idle_chart(curves).title == (
+        "Bubble 8.1 % and exposed communication 5.4 % of a step at 16 devices"
+    )

@@ -25,13 +25,14 @@ from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
 from clustersim.studies.search import SearchAnswer
+from clustersim.studies.search.files import page
 from clustersim.studies.search.step.arguments import allows, split_limits
 from clustersim.studies.search.step.launch import launch_arguments, launch_text
 from clustersim.studies.search.step.lower_bound.columns import Column
 from clustersim.studies.search.step.lower_bound.layout_values import Cell, Layout, Mesh
 from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.step.space import FREE, Choices, Space
-from clustersim.studies.search.text import rows
+from clustersim.studies.search.text import distinct, rows
 from clustersim.units import GIB
 from commands import output, printed
 from small import small
@@ -606,3 +607,20 @@ def test_only_layouts_that_can_be_launched_are_searched():
     assert answer.best is not None
     for one in answer.ranked:
         assert launch_arguments(load("frontier-22b", one.set_), "deepspeed").missing == {}
+
+
+def test_layouts_were_paragraphs_each_twice(found):
+    """Layouts are lines of one table that sorts; what they have in common is a sentence."""
+    every = [replace(one, set_=dict(one.set_)) for one in found.ranked]
+    [section] = [each for each in page(replace(found, ranked=(*every, *every))).sections
+                 if each.id == "layouts"]  # fmt: skip
+    [table] = section.blocks
+    names = [column.name for column in table.columns]
+    keys = range(1, names.index("step time"))
+
+    assert table.sortable
+    assert len(table.rows) == len(distinct(found.ranked))
+    assert keys
+    assert all(len({row[i] for row in table.rows}) > 1 for i in keys)
+    assert section.prose[0].startswith("All of these layouts have ")
+    assert not any(table.texts)

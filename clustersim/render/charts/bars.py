@@ -103,6 +103,12 @@ class Waterfall(Picture):
         return max(abs(self.start), abs(self.end))
 
     @property
+    def scale(self) -> float:
+        """What numbers are given to a thousandth of: the larger total, less for small changes."""
+        largest = max((abs(step.change) for step in self.steps), default=0.0)
+        return min(self.size, 100 * largest) or self.size
+
+    @property
     def end(self) -> float:
         """The last total."""
         return self.start + sum(step.change for step in self.steps)
@@ -125,19 +131,19 @@ class Waterfall(Picture):
         """Return the bars from top to bottom."""
         levels, unit = self.levels(), self.measure.unit
         first = Fall(
-            self.first, 0.0, self.start, "quiet", f"{to_thousandths(self.start, self.size)} {unit}"
+            self.first, 0.0, self.start, "quiet", f"{to_thousandths(self.start, self.scale)} {unit}"
         )
         steps = [
             Fall(step.label, begin, end, step.kind, self._text(step))
             for step, begin, end in zip(self.steps, levels, levels[1:], strict=False)
         ]
         change = percent(self.end / self.start - 1, "+") if self.start and unit != "%" else ""
-        total = f"{to_thousandths(self.end, self.size)} {unit}"
+        total = f"{to_thousandths(self.end, self.scale)} {unit}"
         last = Fall(self.last, 0.0, self.end, "quiet", f"{total}, {change}" if change else total)
         return [*([first] if self.first else []), *steps, last]
 
     def _text(self, step: Step) -> str:
-        change = to_thousandths(step.change, self.size, "+" if self.start else "")
+        change = to_thousandths(step.change, self.scale, "+" if self.start else "")
         text = f"{change} {self.measure.unit}"
         return text if self.measure.unit == "%" else f"{text}, {self.share(step)}"
 
@@ -145,7 +151,9 @@ class Waterfall(Picture):
         """Return a change in percent of the first total, of the last where it starts at 0."""
         total = self.start or self.end
         share = step.change / total if total else 0.0
-        return percent(share, "+" if self.start else "") if abs(share) >= 5e-4 else "0.0 %"
+        if abs(share) >= 5e-4:
+            return percent(share, "+" if self.start else "")
+        return f"{100 * share:+.2g} %" if self.scale < self.size and abs(share) > 1e-6 else "0.0 %"
 
     def window(self) -> tuple[float, float]:
         """Return the visible ends of the axis: from 0, or from below small changes."""

@@ -14,7 +14,7 @@ from clustersim.render.charts.timeline import BlockKind, Timeline
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
-from clustersim.render.tables import percent
+from clustersim.render.tables import labelled, percent
 from clustersim.reports.measures import LEGENDS, part_kind, part_name
 from clustersim.reports.service.text import published, rows
 from clustersim.reports.step import scenario, sources_section
@@ -85,8 +85,7 @@ def page(
 
 
 def _summary(result: "ServeResult") -> Section:
-    lines = ((row.label, row.text) for row in rows(result))
-    table = text_table("All results", ("item", "result"), lines)
+    table = text_table("All results", ("item", "result"), labelled(rows(result)))
     return Section("Summary", "summary", (), (Cards(tuple(_cards(result))), table))
 
 

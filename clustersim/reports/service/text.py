@@ -53,7 +53,6 @@ def rows(result: "ServeResult") -> list[Row]:
         *_times(result),
         *_rates(result),
         *_energy(result),
-        *_causes(result),
         *_limits(result),
         *([verdict] if memory.fits else []),
         *_cache(result),
@@ -125,11 +124,16 @@ def _tokens(lengths: "Lengths") -> str:
 
 def _times(result: "ServeResult") -> list[Row]:
     found = [
-        ("first token", result.ttft),
-        ("each token", result.tpot),
-        ("whole request", result.latency),
+        ("first token", result.ttft, result.first_attribution),
+        ("each token", result.tpot, result.attribution),
+        ("request", result.latency, None),
     ]
-    lines = [Row(label, times_text(times)) for label, times in found if times is not None]
+    lines: list[Row] = []
+    for label, times, parts in found:
+        if times is not None:
+            lines.append(Row(label, times_text(times)))
+        if times is not None and parts:
+            lines.append(Row("", f"of which {shares_text(parts)}"))
     steady = result.steady
     if steady is None:
         return lines
@@ -204,16 +208,6 @@ def _met(limit: float, share: float, best: float) -> str:
 
 
 # --- causes ---------------------------------------------------------------------------------------
-
-
-def _causes(result: "ServeResult") -> list[Row]:
-    if result.replayed is None:
-        return []
-    first = result.first_attribution
-    found = [Row("time to first", shares_text(first))] if first else []
-    if result.tpot is not None:
-        found.insert(0, Row("time of token", shares_text(result.attribution)))
-    return found
 
 
 def shares_text(parts: Mapping[str, float]) -> str:

@@ -7,7 +7,7 @@ from clustersim.memory.room import outcome_of
 from clustersim.render.charts.picture import text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
-from clustersim.render.tables import UNMASKED, metric_name, metric_value, percent, words
+from clustersim.render.tables import UNMASKED, labelled, metric_name, metric_value, percent, words
 from clustersim.reports.step.charts import breakdown, memory_by_stage, memory_over_time
 from clustersim.reports.step.links import links
 from clustersim.reports.step.pipeline import longest_wait, page_views, pipeline
@@ -67,8 +67,7 @@ def _text_of(loaded: "Loaded") -> str:
 
 def _summary(result: "Result") -> Section:
     """Return the most important numbers as cards, then the lines of the terminal."""
-    lines = [(row.label, row.text) for row in rows(result)]
-    table = text_table("All results", ("item", "result"), lines)
+    table = text_table("All results", ("item", "result"), labelled(rows(result)))
     return Section("Summary", "summary", (), (Cards(tuple(_cards(result))), table))
 
 

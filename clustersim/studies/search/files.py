@@ -10,7 +10,7 @@ from clustersim.render.charts.picture import Axis, Picture, text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
-from clustersim.render.tables import percent, short_keys
+from clustersim.render.tables import labelled, percent, short_keys
 from clustersim.reports.measures import cells, headlines, waterfall
 from clustersim.simulation.measures import BRIEF, Account, Measure, measures_of
 from clustersim.studies.search.answer import (
@@ -99,8 +99,7 @@ def page(answer: SearchAnswer, command: str = "") -> Page:
 
 
 def _summary(answer: SearchAnswer) -> Section:
-    lines = ((line.label, line.text) for line in rows(answer))
-    table = text_table("Summary", ("item", "value"), lines)
+    table = text_table("Summary", ("item", "value"), labelled(rows(answer)))
     return Section("Best layout", "answer", (), (Cards(_cards(answer)), table))
 
 
