@@ -66,7 +66,8 @@ def find(kind: str, name: str, folder: Path | None = None, where: str = "") -> D
     CatalogError
         when there is no such file; the message begins with `where`.
     """
-    return extended(_written(kind, name, folder, where), kind, folder)
+    document = _written(kind, name, folder, where)
+    return extended(document, kind, folder)
 
 
 def find_in(folder: Path, kind: str, name: str) -> Document | None:

@@ -236,13 +236,13 @@ def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedServi
 
 def _read(path: str | Path) -> Origin:
     """Return what the scenario of a file is made of."""
-    if str(path).startswith("{"):
-        document = parse_yaml(str(path), INLINE)
-        return Origin(INLINE, replace(document, places={(): Place(INLINE)}), None)
     if str(path) == "-":
         return Origin("stdin", parse_yaml(standard_input(), "(standard input)"), Path())
-    file = _file(Path(path))
-    return Origin(file.stem, read_yaml(file), file.parent)
+    if not str(path).startswith("{"):
+        file = _file(Path(path))
+        return Origin(file.stem, read_yaml(file), file.parent)
+    document = parse_yaml(str(path), INLINE)
+    return Origin(INLINE, replace(document, places={(): Place(INLINE)}), None)
 
 
 def name_of(path: str | Path) -> str:
