@@ -584,20 +584,7 @@ def test_an_uneven_tree_of_slurm_is_a_list_of_cables(tmp_path):
     assert wide["leaf1"] == pytest.approx(2 * wide["leaf2"])
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("SwitchName=a Nodes=n[1-4", ":1: brackets do not match in 'n[1-4'"),
-        ("SwitchName=a Nodes=n[4-1]", ":1: '4-1' is not a range of numbers in 'n[4-1]'"),
-        ("SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n2", ":2: n2 is below a and b"),
-        ("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2", ": not a single tree: 2 switches"),
-        ("SwitchName=a Switches=b\nSwitchName=b Switches=a", ": not a single tree"),
-        ("SwitchName=a Switches=c", ":1: a: no switch named 'c'"),
-        ("SwitchName=a Leaves=c", ":1: 'Leaves=c' is not one of SwitchName"),
-        ("SwitchName=a", ":1: a: needs either Nodes or Switches"),
-        ("SwitchName=a \\", ":1: the last line ends in a backslash"),
-    ],
-)
+@pytest.mark.parametrize(("text", "complaint"), wrong_values("trees of switches that are none"))
 def test_a_tree_that_is_none_is_named_with_its_line(text, complaint):
     """One line states the switch and the reason."""
     with pytest.raises(CatalogError) as error:
@@ -780,38 +767,14 @@ def test_a_file_called_config_is_named_after_its_architecture(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "complaint"),
-    [
-        (b"", (), "f: is empty"),
-        (b"\x00\x01\x02", (), "f:1: is binary, not text"),
-        (b"ok\n\xff\xfe", (), "f:2: is not UTF-8 text"),
-        (b"hello", (), "f: format not detected (no format matches): set --format"),
-        (
-            b"hello",
-            ("--format", "nccl"),
-            "--format nccl: unknown format (did you mean 'nccl-xml'?)",
-        ),
-        (b"<system>", (), "f:1: is not valid XML: no element found (inside <system>)"),
-        (b"<system/>", (), "f:1: lists no GPU"),
-        (b"hello", ("-o", "x.txt"), "x.txt: must end in .yaml"),
-        (b"{}", (), "f: model_type: missing (one of gpt2, "),
-        (b'{"model_type": "t5"}', (), "f:1: model_type: unsupported architecture 't5'"),
-        (b"{", (), "f:1: is not valid JSON ("),
-        (b"[]", ("--format", "hugging-face"), "f: is not a model configuration"),
-        (b"{}", ("--node", "polaris"), "--node: does not apply to a model (f)"),
-        (
-            b"{}",
-            ("--format", "hugginface"),
-            "--format hugginface: unknown format (did you mean 'hug",
-        ),
-    ],
+    ("content", "options", "complaint"), wrong_values("files that are nothing to import")
 )
 def test_what_cannot_be_read_is_one_line_and_leaves_nothing_behind(
     capsys, here, content, options, complaint
 ):
     """No traceback: where, what, what now.  No file is made, not even half of one."""
-    Path("f").write_bytes(content)
-    error = rejected(capsys, "import", "f", "-o", "mine.yaml", *options)
+    Path("f").write_bytes(content.encode().decode("unicode_escape").encode("latin-1"))
+    error = rejected(capsys, "import", "f", "-o", "mine.yaml", *options.split())
 
     assert error.startswith(complaint)
     assert [path.name for path in here.iterdir()] == ["f"]

@@ -15,6 +15,7 @@ import pytest
 import clustersim
 from clustersim.errors import ScenarioError
 from small import LONG, SCENARIO, alive, finished, rows_in, small, sweeping, table_of, wait_until
+from wrong_values import wrong_values
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -254,28 +255,7 @@ def refused(tmp_path, executor, *, stored=False, **more):
 
 
 @pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        (
-            "slurm",
-            "executor: 'slurm' is no address of a cluster (allowed: dask://HOST:PORT,"
-            " dask:FILE.json of a scheduler or dask:FILE.yaml for dask-jobqueue)",
-        ),
-        ("dask://here", "executor: 'dask://here' has no host and port (dask://HOST:PORT)"),
-        ("dask:none.json", "executor: none.json: no such file (a scheduler writes it)"),
-        ("dask:none.yaml", "none.yaml: no such file"),
-        (
-            "dask:lfs.yaml",
-            "lfs.yaml:1: system: must be 'slurm', 'pbs', 'lsf', 'sge', 'oar', 'moab' or 'htcondor',"
-            " not 'lfs'",
-        ),
-        ("dask:few.yaml", "few.yaml:2: jobs: must be at least 1, not 0"),
-        (
-            "dask:slurm.yaml",
-            "slurm.yaml: system: slurm: there is no 'sbatch' on this computer (run the command"
-            " where jobs are submitted)",
-        ),
-    ],
+    ("address", "message"), wrong_values("addresses that are none of a cluster")
 )
 def test_an_address_that_is_none_is_refused(here, address, message):
     """One line names the file, its line and key, and what is allowed; no store is written."""

@@ -6,6 +6,7 @@ Values are odd but plausible, as people type tables of runs.
 import copy
 import json
 from concurrent.futures import BrokenExecutor, Executor, Future
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -23,96 +24,8 @@ from clustersim.validation.cases.rows import parse_entries
 from clustersim.validation.cases.settings import case_settings
 from clustersim.validation.cases.texts import Ports, ports_of
 
-PLAIN = {
-    "id": "row",
-    "group": "unseen",
-    "source": {"title": "A page", "confidence": "high"},
-    "system": {
-        "name": "cluster",
-        "accelerator": "A100-80GB-SXM",
-        "gpus": 8,
-        "gpus_per_node": 8,
-        "interconnect": "8 x 200 Gb/s per node",
-    },
-    "model": {
-        "family": "gpt",
-        "layers": 4,
-        "hidden": 1024,
-        "heads": 16,
-        "kv_heads": 16,
-        "ffn": 4096,
-        "vocab": 51200,
-        "seq": 1024,
-        "gated_mlp": False,
-    },
-    "parallel": {"tp": 2, "pp": 2, "dp": 2, "interleave": 1, "schedule": "1f1b", "zero_stage": 0},
-    "batch": {"global": 16, "micro": 2},
-    "recompute": "full",
-    "precision": "fp16",
-    "measured": {"step_time_s": 0.1},
-}
-
-ODD = {
-    "group": ["torchtitan-h100", "megatron21-zero3", "fugaku-z", "", None, 7, "nemo-x"],
-    "source.title": ["torchtitan on H100", "NeMo 25", "Something", None, 3],
-    "source.confidence": ["low", "HIGH (printed)", None],
-    "system.accelerator": [
-        *("H100", "NVIDIA H100 80GB HBM3", "TPU-v9", "Gaudi2", "Tesla V100", "MI300X-192GB"),
-        *("MI250 (2 GCDs, 128 GB)", "L40S-48GB", "RTX4090-24GB", "GH200", "GB200-192GB", "A100"),
-        *("TPU-v4", "A64FX-48c-32GB-HBM2", "MI300A", "Ascend 910B", None, "", 910),
-    ],
-    "system.gpus": ["8", "8 (one node)", 8.0, 1, 2, 12, 0, -1, None, "eight", [8], 10**7],
-    "system.gpus_per_node": [1, 2, 4, 16, 72, None, "8 per node", 0, 6],
-    "system.interconnect": [
-        *("4 x HDR", "NDR", "100 Gb/s Ethernet", None, "???", "0 x 0 Gb/s", "1 x 25 Gb/s", 42),
-        *("999999999999 Gb/s per node", "16 x 100 Gb/s per node", "no NVLink; PCIe 4.0 x16"),
-        ["8x"],
-    ],
-    "system.clock_ghz": [2.2, "2.0", None, "fast"],
-    "model.family": ["llama", "moe", "bert", "mamba", None, "GPT", "encoder-decoder"],
-    "model.layers": ["4", 6, 1, 5, None, "24 + 24"],
-    "model.hidden": [1000, 1024.0, None, 1],
-    "model.kv_heads": [1, 4, 5, None, 32],
-    "model.vocab": [None, 50257, "128256 (padded)", 1, "gpt2"],
-    "model.seq": [2048, 131072, None, "2k", 1, 1000],
-    "model.experts": [8, 1, 0, None, 7],
-    "model.topk": [2, None, 9],
-    "model.attention": ["mla", "sliding window 4096", "linear", None, 3],
-    "parallel.tp": [1, 4, 8, 16, None, "2 (node)", 3, 0],
-    "parallel.pp": [1, 4, None, "4", 3],
-    "parallel.dp": [1, 4, None, "auto", 1024],
-    "parallel.ep": [2, None, 3, "8"],
-    "parallel.cp": [2, None, 16],
-    "parallel.interleave": [2, None, 3, "2 (tunable)"],
-    "parallel.schedule": [
-        *("zb-v", "dualpipe", "interleaved-1f1b (tunable)", "interleaved", "GPipe", "ZB-H1"),
-        *("Interleaved1F1B", "none", None, "chimera", True, "custom: see text"),
-    ],
-    "parallel.zero_stage": [1, 2, 3, None, "3 (FSDP)", 4, "zero-1"],
-    "parallel.sequence_parallel": [True, None, "true", "maybe"],
-    "parallel.fsdp": [True, None, "FSDP2"],
-    "parallel.sharding": ["FULL_SHARD", "HYBRID_SHARD", "SHARD_GRAD_OP", None, "hsdp"],
-    "batch.global": ["16", 1, 3, None, "2M tokens", 0],
-    "batch.micro": [1, None, 3, 64],
-    "recompute": ["none", "selective (core)", "per-op", None, True, "uniform 1"],
-    "precision": ["bf16 (mixed)", "fp8", "nvfp4", "amp_bf16", None, 16],
-    "offload": ["cpu", "cpu-params", "nvme", None, {"device": "cpu"}, True],
-    "finetune": [
-        "lora",
-        {"method": "qlora", "bits": 4, "rank": 64},
-        {"method": "lora", "rank": 0},
-        None,
-    ],
-    "measured": [
-        *({"mfu_pct": 40}, {"hfu_pct": "55 %"}, {"tflops_per_gpu": 150}, {"step_time_s": "0.1"}),
-        *({"run_time_s": 100, "run_samples": 64}, {"memory_gb_per_gpu": 10}, {}, None),
-        *({"step_time_s": 0}, {"layer_total_ms": 3}, {"loss": 2.1}, {"step_time_s": [1, 2]}),
-    ],
-    "flops_convention": ["hardware FLOPs", "PaLM", None, 6],
-    "scope": ["single-layer", "forward only", None],
-    "assumed": [{"gpus": "8 nodes x 8"}, {"zero_stage": "3 (FSDP column = 8)"}, None, "nothing"],
-}
-
+ROWS = json.loads((Path(__file__).parents[1] / "data" / "odd_rows.json").read_text("utf-8"))
+PLAIN, ODD = ROWS["plain"], ROWS["odd"]
 ABSENT = object()
 changes = st.lists(st.sampled_from(sorted(ODD)), min_size=1, max_size=3, unique=True).flatmap(
     lambda keys: st.fixed_dictionaries({key: st.sampled_from([*ODD[key], ABSENT]) for key in keys})

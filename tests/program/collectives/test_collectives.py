@@ -21,6 +21,7 @@ from clustersim.program.collectives.trees import double_tree
 from clustersim.scenario.entries import entry
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.topology.faults import FailedCable, find_faults
+from wrong_values import wrong_values
 
 MODEST = settings(max_examples=20, deadline=None)
 
@@ -489,32 +490,11 @@ def test_groups_that_lie_otherwise_have_another_signature():
         assert one != two
 
 
-OBSTACLES = [
-    ("tree", "all-gather", range(16), "has no all-gather (it has all-reduce, barrier)"),
-    ("tree", "all-reduce", range(8), "needs a group over several nodes"),
-    ("nvls", "all-reduce", range(16), "needs a group in one node with a switch that reduces"),
-    ("nvls", "all-reduce", range(8), "needs a group in one node with a switch that reduces"),
-    (
-        "nvls-tree", "all-reduce", range(16),
-        "needs equally many devices, above one, on several nodes with switches that reduce"
-    ),
-    (
-        "sharp", "all-reduce", range(16),
-        "needs equally many devices on several nodes of a fabric with switches that reduce"
-    ),
-    (
-        "hierarchical", "all-reduce", range(12),
-        "needs equally many devices, above one, on several nodes"
-    ),
-    ("torus", "all-reduce", range(16), "needs a group that fills a box of a torus"),
-    ("halving-doubling", "all-reduce", range(6), "needs a power of two of ranks")
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("algorithm", "operation", "group", "problem"), OBSTACLES)
-def test_an_algorithm_that_cannot_run_says_what_it_needs(algorithm, operation, group, problem):
+@pytest.mark.parametrize(("what", "problem"), wrong_values("algorithms that cannot run"))
+def test_an_algorithm_that_cannot_run_says_what_it_needs(what, problem):
     """The message has the place of the prescription, and what it needs: on two DGX A100."""
-    communicator = fixed(machine("dgx-a100", 2), algorithm, operation, group)
+    algorithm, operation, ranks = what.split()
+    communicator = fixed(machine("dgx-a100", 2), algorithm, operation, range(int(ranks)))
 
     with pytest.raises(PlanError) as error:
         communicator.cost(operation, 1e6)
