@@ -237,10 +237,10 @@ QUICK = {"rate": 5.0, "input": 128, "output": 8}
 
 @pytest.fixture(scope="module", autouse=True)
 def short_replays():
-    """Replays at a rate of at most 4,000 requests, so that these tests are quick."""
+    """Replays at a rate of at most 1,000 requests, so that these tests are quick."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steady_state, "MOST", 4_000)
-        patch.setattr(steady_state, "MOST_BACKLOG", 4_000)
+        patch.setattr(steady_state, "MOST", 1_000)
+        patch.setattr(steady_state, "MOST_BACKLOG", 1_000)
         yield
 
 
@@ -276,7 +276,8 @@ def test_a_scenario_with_users_has_a_highest_rate():
     """Its load becomes one with a rate, of the same lengths."""
     found = clustersim.search(
         NAME, objective="rate", limits={"ttft": 0.15}, devices=1, jobs=1,
-        settings={"load": {"concurrency": 4, "input": 128, "output": 8}, "plan.tensor": 1},
+        settings={"load": {"concurrency": 4, "input": 128, "output": 8}, "plan.tensor": 1,
+                  "pools": False},
     )  # fmt: skip
 
     assert set(found.scenario["load"]) == {"rate", "input", "output"}

@@ -3,6 +3,6 @@
 from clustersim.studies.search.answer import SearchAnswer
 from clustersim.studies.search.searching import search
 from clustersim.studies.search.step.arguments import fixed_keys
-from clustersim.studies.search.step.candidates import FastestLayout, search_layout
+from clustersim.studies.search.step.candidates import search_layout
 
-__all__ = ["FastestLayout", "SearchAnswer", "search_layout", "fixed_keys", "search"]
+__all__ = ["SearchAnswer", "search_layout", "fixed_keys", "search"]
