@@ -303,7 +303,9 @@ class LaunchArguments(Strict):
     `program` is the name by which ``search --as`` selects it.  `arguments` are texts by key, with
     the value for ``{value}``, or tables of texts by value, in which ``other`` is for all other
     values.  `derived` are keys that follow from others, and `inexpressible` those that have no
-    argument, each with the reason.
+    argument, each with the reason.  `facts` are the facts of this file that an argument controls,
+    with its texts by value; the text of a default is empty.  `only` are the values
+    of other keys with which a key or a fact has an argument at all.
     """
 
     program: str
@@ -311,6 +313,8 @@ class LaunchArguments(Strict):
     arguments: dict[str, str | dict[str, str]]
     derived: dict[str, str] | None = None
     inexpressible: dict[str, str] | None = None
+    facts: dict[str, dict[str, str]] | None = None
+    only: dict[str, dict[str, str]] | None = None
 
 
 class FrameworkRecord(Record):

@@ -579,7 +579,8 @@ def test_every_key_of_a_layout_has_an_argument_or_a_reason():
             stated = {*launch.arguments, *launch.derived, *launch.inexpressible}
             keys = {f"plan.{key}" for key in PlanFile.model_fields}
 
-            assert stated == keys | {"batch.micro", "batch.global", "recompute"}, name
+            assert stated == keys | {"batch.micro", "batch.global", "recompute", "precision"}, name
+            assert {*(launch.only or {})} <= stated | {*launch.facts}
             assert launch.source in entry("framework", name).record.sources
 
 

@@ -136,17 +136,18 @@ def search(
     if (known := _known(path, key)) is not None:
         return replace(known, fresh=0, wall_s=time.perf_counter() - began)
     deadline, ends = Deadline(seconds, began), seconds is not None
-    with workers(jobs, executor=executor, endable=ends) as computing, Store(path) as cache:
+    with workers(jobs, executor=executor, endable=ends) as computing:
         if computing.elsewhere:
             computing.carry(files_of(request.variants()))
         layouts = request.layouts(computing, on_progress, deadline)
-        search = Search(layouts, CachedRuns(computing, cache), most, gap, deadline)
-        search.run(on_progress)
-        answer = conclude(request, layouts, search, began)
-        if not deadline.remaining:
-            computing.abandon()
-        elif not search.open:
-            cache.put_answer(key, "search", to_json(answer))
+        with Store(path) as cache:  # is created after invalid input has been rejected
+            search = Search(layouts, CachedRuns(computing, cache), most, gap, deadline)
+            search.run(on_progress)
+            answer = conclude(request, layouts, search, began)
+            if not deadline.remaining:
+                computing.abandon()
+            elif not search.open:
+                cache.put_answer(key, "search", to_json(answer))
     return answer
 
 

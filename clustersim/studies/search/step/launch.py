@@ -93,7 +93,13 @@ def has_argument(launch: LaunchArguments, key: str, value: Any) -> bool:
 def _launched(loaded: Loaded, launch: LaunchArguments) -> LaunchedLayout:
     words: list[str] = []
     missing: dict[str, str] = {}
-    for key, value in values_of_keys(loaded).items():
+    values = values_of_keys(loaded)
+    has_experts = "true" if loaded.scenario.model.experts else "false"
+    stated = {key: _shown(value) for key, value in values.items()} | {"model.experts": has_experts}
+    for key, value in {**values, **_facts(loaded, launch)}.items():
+        needed = (launch.only or {}).get(key, {})
+        if any(stated.get(other) != needed[other] for other in needed):
+            continue
         text = _argument(launch, key, value, _numbers(loaded))
         if text is not None:
             words += text.split()
@@ -101,6 +107,18 @@ def _launched(loaded: Loaded, launch: LaunchArguments) -> LaunchedLayout:
             reason = (launch.inexpressible or {}).get(key, "no argument for this value")
             missing[f"{key} {_shown(value)}"] = reason
     return LaunchedLayout(tuple(words), missing)
+
+
+def _facts(loaded: Loaded, launch: LaunchArguments) -> dict[str, Any]:
+    """Return the facts of the framework that an argument controls, and that it states."""
+    found = {}
+    for key in launch.facts or {}:
+        value: Any = loaded.scenario.framework
+        for name in key.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        if value is not None:
+            found[key] = value
+    return found
 
 
 def values_of_keys(loaded: Loaded) -> dict[str, Any]:
@@ -119,6 +137,7 @@ def values_of_keys(loaded: Loaded) -> dict[str, Any]:
         "batch.micro": given.batch.micro,
         "batch.global": given.batch.global_,
         "recompute": recompute_value(recompute_of(given.recompute)),
+        "precision": given.precision,
     }
 
 
@@ -139,7 +158,7 @@ def _argument(
     launch: LaunchArguments, key: str, value: Any, numbers: Mapping[str, int]
 ) -> str | None:
     """Return the text of an argument; None where the value has none."""
-    text = launch.arguments.get(key)
+    text = {**launch.arguments, **(launch.facts or {})}.get(key)
     if key == "plan.placement":
         usual = [axis for axis in AXES if axis in value]
         table = text if isinstance(text, Mapping) else {}
@@ -155,6 +174,8 @@ def _argument(
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_shown(each)}" for key, each in value.items())
     return "-".join(map(str, value)) if isinstance(value, list) else str(value)
