@@ -5,6 +5,7 @@ FLOPs, FLOPs per second.  ``G`` is 10^9 and ``Gi`` is 2^30; ``b`` is a bit and `
 is never optional in a file: numbers without units have caused errors of 9 % in simulators.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -91,6 +92,32 @@ QUANTITY = re.compile(r"^\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(
 """A number and its unit."""
 
 
+def parse_number(text: object) -> float:
+    """Return a finite number; here every number of an option, a file or a table is read.
+
+    >>> parse_number("1e3"), parse_number(2)
+    (1000.0, 2.0)
+    >>> parse_number("inf")
+    Traceback (most recent call last):
+    ValueError: must be a finite number, not inf
+
+    Raises
+    ------
+    ValueError
+        when it is no number, or not finite.
+    """
+    try:
+        number = float(text) if isinstance(text, str | int | float) else math.nan
+    except OverflowError:
+        number = math.inf
+    except ValueError:
+        raise ValueError(f"must be a number, not {text!r}") from None
+    if not math.isfinite(number):
+        shown = text if isinstance(text, str | int | float) else _shown(text)
+        raise ValueError(f"must be a finite number, not {str(shown)[:60]}")
+    return number
+
+
 def parse(text: object, dimension: str) -> float:
     """Return the value of `text` in the base unit of `dimension`.
 
@@ -120,7 +147,7 @@ def parse(text: object, dimension: str) -> float:
     factor = _factor(symbol, dimension)
     if factor is None:
         raise ValueError(f"{text!r} is not in a unit of {dimension} {_allowed(dimension)}")
-    return float(number.replace("_", "")) * factor
+    return parse_number(number.replace("_", "")) * factor
 
 
 def _shown(value: object) -> str:
@@ -131,11 +158,16 @@ def _shown(value: object) -> str:
 
 
 def parse_size(text: str) -> float:
-    """Return the size of a message [B], for which a plain number is one of bytes.
+    """Return the size of a message [B]; a number alone is of bytes, and ``8G`` is 8 GiB.
 
-    >>> parse_size("1024"), parse_size("1M")
-    (1024.0, 1000000.0)
+    So nccl-tests writes sizes; with a unit, prefixes have their usual values.
+
+    >>> parse_size("1024"), parse_size("1M"), parse_size("1MB")
+    (1024.0, 1048576.0, 1000000.0)
     """
+    number, prefix = text.strip()[:-1].rstrip(), text.strip()[-1:]
+    if prefix in ("k", *"KMGT"):
+        text = f"{number} {prefix.upper()}iB"
     return parse(f"{text} B" if text.strip().isdecimal() else text, "bytes")
 
 
@@ -160,7 +192,7 @@ def parse_count(text: object) -> float:
     if match is None or match[2] not in _COUNTS:
         shown = repr(text) if isinstance(text, str | float | int) else _shown(text)
         raise ValueError(f"must be a count, not {shown} (write it like 300e9, 300B or 1.4T)")
-    return float(match[1].replace("_", "")) * _COUNTS[match[2]]
+    return parse_number(match[1].replace("_", "")) * _COUNTS[match[2]]
 
 
 def _with_prefix(value: float, symbol: str, digits: int) -> str:

@@ -120,8 +120,8 @@ def test_8g_of_a_bandwidth_may_be_bits_or_bytes():
 
 
 def test_a_message_of_1024_has_1024_bytes():
-    """The size of a message may be a plain number, as in nccl-tests."""
-    assert (parse_size("1024"), parse_size("1M"), parse_size("1 MiB")) == (1024, 1e6, 2**20)
+    """The size of a message may be a plain number, and 1M is 1 MiB, as in nccl-tests."""
+    assert [parse_size(size) for size in ("1024", "1M", "1 MiB")] == [1024, 2**20, 2**20]
 
 
 @pytest.mark.parametrize("text", ["", "GB", "1,000 GB", "one GB", None, True, [1], {"value": 1}])

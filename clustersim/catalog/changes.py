@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clustersim.catalog.reading import Key, Place, parse_yaml
+from clustersim.catalog.reading import Key, Place, _dotted, parse_yaml
 from clustersim.errors import ScenarioError
 from clustersim.units import QUANTITY
 
@@ -100,16 +100,30 @@ def _of_text(text: str) -> Change:
     place = setting_place(text)
     if not equals or not key:
         raise ScenarioError(f"{place}: is not of the form key=value")
-    return Change(_path(key), _scale(value) or parse_yaml(value, str(place)).data, text)
+    data = _scale(value) or parse_yaml(value, str(place), finite=False).data
+    return _finite(Change(key_path(key), data, text))
 
 
 def _of_value(key: str, value: Any) -> Change:
     if isinstance(value, Scale):
-        return Change(_path(key), value, f"{key}=x{value.factor:g}")
-    return Change(_path(key), _scale(value) or value, setting_text(key, value))
+        return Change(key_path(key), value, f"{key}=x{value.factor:g}")
+    return _finite(Change(key_path(key), _scale(value) or value, setting_text(key, value)))
 
 
-def _path(key: str) -> Key:
+def _finite(change: Change) -> Change:
+    """Return a change; reject a number in its value that is not finite."""
+    values = [change.value]
+    for value in values:
+        if isinstance(value, dict | list):
+            values += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, float) and not math.isfinite(value):
+            key = _dotted(change.path)
+            raise ScenarioError(f"{change.place}: {key}: must be a finite number, not {value}")
+    return change
+
+
+def key_path(key: str) -> Key:
+    """Return the path of a key as a person writes it: ``published[0].value``."""
     words = key.replace("[", ".").replace("]", "").split(".")
     return tuple(int(word) if word.isdecimal() else word for word in words)
 

@@ -46,6 +46,15 @@ def is_file(path: Path) -> bool:
     ) or os.path.isfile(path)
 
 
+def file_hint(name: str) -> str:
+    """Return ``" (did you mean the file 'lab.yaml'?)"`` for the name of a file without its ending.
+
+    An empty text where there is no such file.
+    """
+    endings = (ending for ending in (".yaml", ".yml", ".txt") if is_file(Path(f"{name}{ending}")))
+    return next((f" (did you mean the file '{name}{ending}'?)" for ending in endings), "")
+
+
 def read_text(
     path: Path,
     error: type[ClustersimError] = ScenarioError,

@@ -5,6 +5,7 @@ given twice is an error, and aliases are counted while they are expanded.
 """
 
 import datetime
+import math
 from collections.abc import Callable, Hashable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -32,8 +33,6 @@ MOST_DEPTH: Final = 40
 
 _SAFE_DEPTH: Final = 1_000
 """Levels that the parser, which is recursive, can reach on the stack of any thread."""
-
-_FLOATS: Final = {".inf": float("inf"), "-.inf": float("-inf"), ".nan": float("nan")}
 
 
 @dataclass(frozen=True)
@@ -75,25 +74,34 @@ class Document:
         return self.data
 
 
-def read_yaml(path: Path, error: type[ClustersimError] = ScenarioError) -> Document:
+def read_yaml(
+    path: Path, error: type[ClustersimError] = ScenarioError, *, finite: bool = True
+) -> Document:
     """Read one YAML document.
+
+    Parameters
+    ----------
+    finite : whether a number that is not finite is an error
 
     Raises
     ------
     `error`
-        when the file does not exist, is not text, does not parse, repeats a key or is too large.
+        when the file does not exist, is not text, does not parse, repeats a key, is too large, or
+        has a number that is not finite.
     """
-    return parse_yaml(read_text(path, error), shown(path), error)
+    return parse_yaml(read_text(path, error), shown(path), error, finite=finite)
 
 
-def parse_yaml(text: str, file: str, error: type[ClustersimError] = ScenarioError) -> Document:
-    """Parse `text` as one YAML document named `file`; errors as in `read_yaml`."""
-    document = _parsed(text, file, cast("Hashable", error))
+def parse_yaml(
+    text: str, file: str, error: type[ClustersimError] = ScenarioError, *, finite: bool = True
+) -> Document:
+    """Parse `text` as one YAML document named `file`; parameters and errors as of `read_yaml`."""
+    document = _parsed(text, file, cast("Hashable", error), finite)
     return Document(file, deepcopy(document.data), document.places)
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str, file: str, error: Any) -> Document:
+def _parsed(text: str, file: str, error: Any, finite: bool) -> Document:
     """Return a document for `parse_yaml` to copy: a study reads the same files for each run."""
     try:
         _check_size(text, file, error)
@@ -107,7 +115,7 @@ def _parsed(text: str, file: str, error: Any) -> Document:
     except (YAMLError, RecursionError, ValueError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else "nested too deeply"
         raise error(f"{file}: is not valid YAML ({reason})") from None
-    converter = _Converter(file, error)
+    converter = _Converter(file, error, finite)
     data = None if node is None else converter.convert(node, ())
     return Document(file, data, converter.places)
 
@@ -136,8 +144,8 @@ def _check_size(text: str, file: str, error: Callable[[str], ClustersimError]) -
 class _Converter:
     """Converts composed nodes to plain values, up to a number that limits aliases."""
 
-    def __init__(self, file: str, error: Callable[[str], ClustersimError]) -> None:
-        self.file, self.error = file, error
+    def __init__(self, file: str, error: Callable[[str], ClustersimError], finite: bool) -> None:
+        self.file, self.error, self.finite = file, error, finite
         self.places: dict[Key, Place] = {}
         self.values = 0
 
@@ -152,7 +160,7 @@ class _Converter:
             raise self.error(f"{place}: nested more than {MOST_DEPTH} levels deep")
         self.places[path] = place
         if isinstance(node, ScalarNode):
-            return self._scalar(node, place)
+            return self._scalar(node, place, path)
         if str(node.tag).rpartition(":")[2] not in {"map", "seq"}:
             raise self._tagged(node, place)
         if isinstance(node, MappingNode):
@@ -184,16 +192,18 @@ class _Converter:
             raise self.error(f"{place}: '<<' takes a mapping or a list of mappings")
         return {key: mapping[key] for mapping in reversed(several) for key in mapping}
 
-    def _scalar(self, node: ScalarNode, place: Place) -> Any:
+    def _scalar(self, node: ScalarNode, place: Place, path: Key) -> Any:
         kind = str(node.tag).rpartition(":")[2]
         text = node.value
         try:
             if kind == "int":
                 return int(text.replace("_", ""), 0 if text.startswith(("0x", "0o")) else 10)
             if kind == "float":
-                return _FLOATS.get(text.lower(), None) or float(text.replace("_", ""))
+                return self._number(text, place, path)
             if kind == "timestamp":
                 return datetime.date.fromisoformat(text[:10]).isoformat()
+        except ClustersimError:
+            raise
         except ValueError:
             return text
         if kind in {"bool", "null"}:
@@ -201,6 +211,14 @@ class _Converter:
         if kind != "str":
             raise self._tagged(node, place)
         return text
+
+    def _number(self, text: str, place: Place, path: Key) -> float:
+        """Return a number, where it may be used one that is not finite; ValueError for text."""
+        number = float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
+        if self.finite and not math.isfinite(number):
+            key = f" {_dotted(path)}:" if path else ""
+            raise self.error(f"{place}:{key} must be a finite number, not {text[:60]}")
+        return number
 
     def _tagged(self, node: Node, place: Place) -> ClustersimError:
         return self.error(f"{place}: tag '{node.tag}' is not allowed (plain values only)")

@@ -39,7 +39,7 @@ VERBS: Final = {
     "flows": "Finish times of flows that share links (max-min fairness).",
     "show": "Show a machine, a model or a schedule, with sources.",
     "schema": "Print the JSON Schema of files, for editors, or of answers.",
-    "list": "List machines, models, frameworks, scenarios, schedules.",
+    "list": "List machines, models, scenarios, schedules, measures.",
     "import": "Convert a node, cluster or model file of another program.",
 }
 """Verbs in the order of the help, and what it prints about each."""

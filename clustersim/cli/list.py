@@ -25,7 +25,7 @@ def list_(
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List machines, models, frameworks, scenarios and schedules, with their sizes."""
+    """List machines, models, frameworks, scenarios and schedules with their sizes, and measures."""
     from clustersim.reports.listing.answer import list_entries
 
     listing = list_entries(kind, text)

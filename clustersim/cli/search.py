@@ -14,6 +14,7 @@ from clustersim.cli.options import command_line, option, print_rows, print_table
 from clustersim.cli.output import echo
 from clustersim.cli.studies import MEASURE_HELP, StudyOptions, study_options
 from clustersim.errors import ScenarioError
+from clustersim.units import parse_number
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Row
@@ -159,7 +160,7 @@ def _share(gap: str) -> float:
     """
     text = gap.strip()
     try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        value = parse_number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         value = -1.0
     if not 0 <= value < 1:

@@ -35,7 +35,7 @@ def check_free(folder: Path, *, force: bool = False) -> None:
     ScenarioError
         with one line of what exists already, or cannot be created.
     """
-    target = folder.resolve()
+    target = _resolved(folder)
     if Path.cwd().is_relative_to(target) or Path.home().is_relative_to(target):
         raise ScenarioError(
             f"{folder}: contains the working or the home folder and cannot be replaced;"
@@ -52,6 +52,15 @@ def check_free(folder: Path, *, force: bool = False) -> None:
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         why = "is not writable" if above.is_dir() else "is not a folder"
         raise ScenarioError(f"{folder}: cannot be created: {above} {why}; choose another --out")
+
+
+def _resolved(folder: Path) -> Path:
+    """Return the folder behind symbolic links."""
+    try:
+        return folder.resolve()
+    except RuntimeError:
+        problem = f"{folder}: is a loop of symbolic links; choose another --out"
+        raise ScenarioError(problem) from None
 
 
 def is_ours(folder: Path) -> bool:
@@ -83,7 +92,7 @@ def replacing(folder: Path) -> Iterator[Path]:
 
     Files that no earlier run has written are kept, unless the new folder has one of the same name.
     """
-    target = folder.resolve()
+    target = _resolved(folder)
     new, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("new", "old"))
     with _errors_of(folder):
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from clustersim.simulation.measures import (
     check_measure,
     measures_of,
 )
-from clustersim.units import format_number
+from clustersim.units import format_number, parse_number
 
 Limits = Mapping[str, float] | Sequence[str]
 """Limits by measure, or texts: ``tpot=50 ms``."""
@@ -65,7 +65,7 @@ def _limit(text: str, kinds: tuple[Kind, ...], where: str, *, plain: bool) -> tu
         side = "least" if measure.more_is_better else "greatest"
         raise ScenarioError(f"--limit {text}: must be the {side} value ({name}{right}{value})")
     try:
-        amount = float(value) if plain else measure.read(value)
+        amount = parse_number(value) if plain else measure.read(value)
     except ValueError as problem:
         raise ScenarioError(f"--limit {text}: {problem}") from None
     if not 0 < amount < inf:

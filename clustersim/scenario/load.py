@@ -6,6 +6,7 @@ Every value keeps the place that it comes from, so that a message names file, li
 """
 
 import json
+import os.path
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,11 +18,12 @@ from pydantic_core import to_jsonable_python
 
 from clustersim.answers import record
 from clustersim.catalog import finding
-from clustersim.catalog.changes import Change, Settings, changes_of
+from clustersim.catalog.changes import Change, Settings, changes_of, key_path
 from clustersim.catalog.checking import NONE_KNOWN, checked
 from clustersim.catalog.facts import SourcedValue, Strict
-from clustersim.catalog.files import is_file, standard_input
+from clustersim.catalog.files import file_hint, is_file, standard_input
 from clustersim.catalog.machines import ClusterRecord
+from clustersim.catalog.problems import annotations_at, keys_of, types_of
 from clustersim.catalog.reading import Document, Key, Place, parse_yaml, read_yaml
 from clustersim.catalog.tree import Tree, bare, dotted, nearest
 from clustersim.errors import CatalogError, ScenarioError
@@ -388,13 +390,16 @@ def _check_nodes(tree: Tree, document: Document) -> None:
 
 def _check_assumed(tree: Tree, scenario: "Scenario | ServingScenario") -> None:
     """Reject reasons for keys that a scenario does not have."""
-    known = [field.alias or name for name, field in type(scenario).model_fields.items()]
-    problems = [
-        f"{tree.place(('assumed', key))}: assumed.{key}: a scenario has no key"
-        f" '{key.split('.')[0]}'{nearest(key, known)}"
-        for key in scenario.assumed
-        if key.split(".")[0].split("[")[0] not in known
-    ]
+    problems = []
+    for key in scenario.assumed:
+        path = key_path(key)
+        known = [annotations_at([type(scenario)], path[:end]) for end in range(len(path) + 1)]
+        if not known[-1]:
+            end = known.index([])
+            kinds = [kind for annotation in known[end - 1] for kind in types_of(annotation)]
+            hint = nearest(str(path[end - 1]), keys_of(kinds))
+            place, name = tree.place(("assumed", key)), dotted(path[:end])
+            problems.append(f"{place}: assumed.{key}: a scenario has no key '{name}'{hint}")
     if problems:
         raise ScenarioError("\n".join(problems))
 
@@ -417,7 +422,9 @@ def _file(path: Path) -> Path:
         return path
     shipped = finding.shipped("scenario") / f"{path.name}.yaml"
     if not is_file(shipped):
-        hint = nearest(path.name, finding.entry_names("scenario"))
+        if os.path.lexists(path):
+            return path  # a folder, a pipe or a loop of links, which reading rejects
+        hint = file_hint(path.name) or nearest(path.name, finding.entry_names("scenario"))
         raise ScenarioError(
             f"{escaped(str(path))}: no such file, and no shipped scenario of that name{hint}"
         )

@@ -26,6 +26,7 @@ _EXACT: Final = 2**53
 
 _END: Final = r"\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([A-Za-z][A-Za-z/]*)?\s*"
 _RANGE: Final = re.compile(rf"{_END}:{_END}(?::{_END})?")
+_SIZE: Final = re.compile(r"(?<![\w.])(\d+(?:\.\d*)?)\s*([kKMGT]?)(?=\s*(?:[:,]|$))")
 _BRACKETS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
@@ -75,10 +76,18 @@ def counts_of(text: str) -> tuple[int, ...]:
 def sizes_in(text: str) -> list[float]:
     """Return a list of sizes of messages [B], plain numbers among them; errors as of quantities.
 
-    >>> sizes_in("1024,1M")
-    [1024.0, 1000000.0]
+    >>> sizes_in("1024,1M"), sizes_in("8:32")
+    ([1024.0, 1048576.0], [8.0, 16.0, 32.0])
     """
-    return _positive(values_of(text), parse_size)
+    return _positive(values_of(_SIZE.sub(_size, text)), parse_size)
+
+
+def _size(match: re.Match[str]) -> str:
+    """Return a size as nccl-tests writes it with its unit: ``8`` in bytes, ``8G`` in GiB."""
+    number, prefix = match.groups()
+    if prefix:
+        return f"{number} {prefix.upper()}iB"
+    return f"{number} B" if number.isdecimal() else number
 
 
 def quantities_of(text: str, dimension: str) -> list[float]:

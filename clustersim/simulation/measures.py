@@ -10,10 +10,10 @@ measure that is not known of an answer is absent, never 0.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final, Literal, Protocol
 
 from clustersim.answers import record
-from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.metrics.attribution import PARTS
 from clustersim.units import (
@@ -23,6 +23,7 @@ from clustersim.units import (
     format_seconds,
     format_watts,
     parse,
+    parse_number,
 )
 
 Kind = Literal["step", "training run", "service"]
@@ -92,10 +93,7 @@ class Measure:
         if self.dimension and not (stated and re.fullmatch(r"[-+.\de]+", text.strip())):
             return parse(text, self.dimension)
         factor, number = (0.01, text.strip().removesuffix("%")) if "%" in text else (1.0, text)
-        try:
-            return factor * float(number)
-        except ValueError:
-            raise ValueError(f"'{text.strip()}' is not a number") from None
+        return factor * parse_number(number.strip())
 
 
 def _share(value: float) -> str:
@@ -269,8 +267,22 @@ def check_measure(option: str, name: str, kinds: Iterable[Kind], where: str) -> 
         return ranked[alias]
     if name in measures_of(("training run",)) and "step" in kinds:
         raise ScenarioError(f"{option} {name}: {where} has no section training, whose run it is of")
-    hint, of = nearest(name, ranked), " of services" if "service" in kinds else ""
-    raise ScenarioError(f"{option} {name}: unknown measure{of}{hint} (known: {', '.join(ranked)})")
+    of = " of services" if "service" in kinds else ""
+    raise ScenarioError(
+        f"{option} {name}: unknown measure{of} ({_nearest(name, ranked)} all: clustersim list"
+        " measures)"
+    )
+
+
+def _nearest(name: str, ranked: Mapping[str, Measure]) -> str:
+    """Return the measures whose names or labels are nearest, or the first ones as examples."""
+    words = {measure.label: each for each, measure in ranked.items()}
+    words |= {short: each for short, each in ALIASES.items() if each in ranked}
+    words |= {each: each for each in ranked}
+    close = dict.fromkeys(words[word] for word in get_close_matches(name, words, 3, 0.5))
+    if close:
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    return f"such as {', '.join(map(repr, [*ranked][:3]))};"
 
 
 def pareto_front(

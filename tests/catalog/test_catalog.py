@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from boxes import DATA
 from clustersim import simulate
 from clustersim.catalog import finding
+from clustersim.catalog.changes import changes_of
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Count, Fact, Record, SourcedValue, Strict, sourced
 from clustersim.catalog.machines import NicFacts
@@ -229,11 +230,26 @@ def test_a_tag_constructs_nothing(text, tag):
 
 def test_plain_values_are_read_as_yaml_1_2_says():
     """Numbers, booleans and nothing are themselves; a date, yes and a version stay text."""
-    text = "[1_000, 0x10, 0o17, 1.5e3, .inf, true, null, ~, yes, 2026-11-21, 1.2.3, '7']"
+    text = "[1_000, 0x10, 0o17, 1.5e3, true, null, ~, yes, 2026-11-21, 1.2.3, '7']"
 
     assert parse_yaml(text, "plain.yaml").data == [
-        1000, 16, 15, 1500.0, float("inf"), True, None, None, "yes", "2026-11-21", "1.2.3", "7"
+        1000, 16, 15, 1500.0, True, None, None, "yes", "2026-11-21", "1.2.3", "7"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [".inf", "-.inf", ".NaN", "1e999"])
+def test_numbers_that_are_not_finite_are_rejected_where_they_are_read(number):
+    """No reader of a file or option has to think of them: they have a line, or an option."""
+    with pytest.raises(ScenarioError) as of_file:
+        parse_yaml(f"a:\n  b: [1, {number}]\n", "numbers.yaml")
+    with pytest.raises(ScenarioError) as of_option:
+        changes_of([f"a.b={{c: {number}}}"])
+    with pytest.raises(ScenarioError):
+        changes_of({"a.b": [float(number.replace(".", "", 1) if "." in number else number)]})
+
+    assert str(of_file.value) == f"numbers.yaml:2: a.b[1]: must be a finite number, not {number}"
+    assert "--set a.b=" in str(of_option.value)
+    assert "a.b: must be a finite number, not " in str(of_option.value)
 
 
 def test_every_value_knows_its_line():

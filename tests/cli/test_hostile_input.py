@@ -179,3 +179,41 @@ def test_an_export_replaces_neither_its_store_nor_its_sister(tmp_path, capsys):
         assert "given twice" in rejected(capsys, "study", str(store), *files)
     assert store.read_bytes() == before
     assert not other.exists()
+
+
+def test_a_file_without_its_ending_is_suggested(here, capsys):
+    """``show lab`` next to ``lab.yaml`` suggested a model of another name."""
+    (here / "lab.yaml").write_text("kind: cluster\nname: lab\n", encoding="utf-8")
+
+    for verb in ("show", "run"):
+        assert "(did you mean the file 'lab.yaml'?)" in rejected(capsys, verb, "lab")
+
+
+def test_a_pipe_and_a_loop_of_links_are_named_as_what_they_are(here, capsys):
+    """A scenario that is a pipe is no missing file, and --out in a loop of links no traceback."""
+    os.mkfifo(here / "pipe")
+    (here / "a").symlink_to("b")
+    (here / "b").symlink_to("a")
+
+    assert rejected(capsys, "run", "pipe") == "pipe: is a device, pipe or socket, not a file\n"
+    assert "symbolic links" in rejected(capsys, "run", "a")
+    assert "loop of symbolic links" in rejected(capsys, "run", str(small(here)), "--out", "a")
+
+
+def test_an_unknown_measure_has_one_short_line(here, capsys):
+    """The nearest measures and where to list all of them, not 900 letters of names."""
+    command = "sweep", str(small(here)), "--over", "plan.zero=0", "--by"
+    near = rejected(capsys, *command, "throughput")
+    far = rejected(capsys, *command, "qqqq")
+
+    assert "did you mean 'tokens_per_s' or 'tokens_per_s_per_device'? all: clustersim list" in near
+    assert "such as 'step_time_s'" in far
+    assert max(len(near), len(far)) < 160
+
+
+@pytest.mark.parametrize("key", ["plan.foo", "batch.globl", "cluster.nic.bandwidht"])
+def test_a_reason_for_a_key_that_no_scenario_has_is_rejected(key, here, capsys):
+    """``assumed: {plan.foo: x}`` was accepted, since a scenario has a plan."""
+    complaint = rejected(capsys, "run", str(small(here)), "--set", f"assumed={{{key}: x}}")
+
+    assert f"assumed.{key}: a scenario has no key '{key}'" in complaint

@@ -24,6 +24,7 @@ from clustersim.render.tables import format_value
 from clustersim.reports.listing.kinds import PLURALS
 from clustersim.reports.show.answer import fact_rows, page
 from clustersim.scenario.entries import KINDS, entry
+from clustersim.simulation.measures import ALL
 from clustersim.topology.measures import measure, node_injection
 from commands import ending, output
 
@@ -104,8 +105,9 @@ def test_list_names_every_entry_with_its_title(capsys):
     found = json.loads(out)
 
     assert list(found) == list(PLURALS)
+    others = {"schedule": sorted(SCHEDULES), "measure": sorted({m.name for m in ALL})}
     for plural, kind in PLURALS.items():
-        known = sorted(SCHEDULES) if kind == "schedule" else finding.entry_names(kind)
+        known = others[kind] if kind in others else finding.entry_names(kind)
         assert sorted(each["name"] for each in found[plural]) == known
         assert all(each["title"] for each in found[plural])
 

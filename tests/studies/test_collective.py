@@ -136,8 +136,10 @@ def test_sizes_devices_splits_and_traffic_are_read_as_they_are_written():
     """The forms that the help names."""
     assert sizes_of("1MiB,4 MB") == [2**20, 4e6]
     assert sizes_of("1KiB:5KiB") == [1024, 2048, 4096]
-    assert sizes_of("1024,1M") == [1024, 1e6]
-    assert sizes_of("500M:1G") == [500e6, 1e9]
+    assert sizes_of("1024,1M,1.5G") == [1024, 2**20, 1.5 * 2**30]
+    assert sizes_of("512M:8G") == sizes_of("512MiB:8GiB") == [2.0**power for power in range(29, 34)]
+    assert sizes_of("500MB:1GB") == [500e6, 1e9]
+    assert sizes_of("8:8GiB") == [2.0**power for power in range(3, 34)]
     assert sizes_of("1024:4096") == sizes_of("1Ki:4Ki") == [1024, 2048, 4096]
     assert devices_of("3,0-1", "--on") == (3, 0, 1)
     assert split_of(range(6), "mod 3") == ((0, 3), (1, 4), (2, 5))

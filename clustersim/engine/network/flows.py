@@ -207,7 +207,7 @@ LIMITS: Final = {
     "greater_than_equal": "must not be below 0",
     "less_than_equal": f"must be at most {MOST:g}",
 }
-"""Problems of a number that is out of range."""
+"""Problems of a number that is outside of its range."""
 
 
 def _problem(content: Any, error: Any) -> str:

@@ -10,6 +10,7 @@ from clustersim.errors import ScenarioError
 from clustersim.program.schedules import SCHEDULES
 from clustersim.reports.listing.kinds import PLURALS
 from clustersim.scenario.entries import title_of
+from clustersim.simulation.measures import ALL
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,9 @@ def _titles(kind: str) -> dict[str, str]:
     """Return the titles of the entries of a kind by name."""
     if kind == "schedule":
         return {name: schedule.title for name, schedule in SCHEDULES.items()}
+    if kind == "measure":
+        kinds = {each.name: [m.kind for m in ALL if m.name == each.name] for each in ALL}
+        return {m.name: f"{m.label} of a {' and a '.join(kinds[m.name])}" for m in ALL}
     return {name: title_of(kind, name) for name in entry_names(kind)}
 
 

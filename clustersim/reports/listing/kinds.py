@@ -15,5 +15,6 @@ PLURALS: Final = {
     "prices": "prices",
     "scenarios": "scenario",
     "schedules": "schedule",
+    "measures": "measure",
 }
 """Kinds in the plural, with the singular of each."""

@@ -24,6 +24,7 @@ from clustersim.render.charts.timeline import Timeline as TimelineChart
 from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
 from clustersim.render.matplotlib import write_figure
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT, Timeline, Track
+from clustersim.units import counted
 
 SLOTS: Final = {FORWARD: 1.0, BACKWARD: 2.0, INPUT: 1.0, WEIGHT: 1.0}
 """Durations of the steps of a chunk: a backward takes two forwards, half of it for the weights."""
@@ -193,7 +194,7 @@ def picture(shown: ReplayedSchedule) -> TimelineChart:
         for key, name in COLUMNS.items()
     }
     stage = np.concatenate([np.full(len(track.start), track.stage, np.int32) for track in tracks])
-    shape = f"{shown.stages} stages, {shown.microbatches} microbatches"
+    shape = f"{counted(shown.stages, 'stage')}, {counted(shown.microbatches, 'microbatch')}"
     return TimelineChart(
         title=f"{name}: {shown.finding}",
         caption=f"{shape}, equal stages, free transfers",

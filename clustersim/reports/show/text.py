@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.answers import to_json
+from clustersim.catalog.files import file_hint
 from clustersim.catalog.finding import entry_names
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
@@ -150,5 +151,5 @@ def _unknown(name: str) -> ScenarioError:
     if close and known[close[0]] == "schedule":
         hint = f"{nearest(name, SCHEDULES)} (known: {', '.join(SCHEDULES)})"
         return ScenarioError(f"{name}: unknown schedule{hint}")
-    hint = nearest(name, known) or " (see `clustersim list`)"
+    hint = file_hint(name) or nearest(name, known) or " (see `clustersim list`)"
     return ScenarioError(f"{name}: unknown name{hint}")

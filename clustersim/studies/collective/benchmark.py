@@ -153,7 +153,7 @@ def nodes_for(record: ClusterUse, last: int, option: str) -> int:
     nodes = prod(fabric.job) if isinstance(fabric, Torus) and fabric.job else record.nodes
     if last >= nodes * size:
         raise ScenarioError(
-            f"{option}: device {last} is out of range (devices 0 to {nodes * size - 1})"
+            f"{option}: there is no device {last} (the last one is {nodes * size - 1:,})"
         )
     return nodes if nodes < record.nodes else last // size + 1
 

@@ -186,5 +186,7 @@ def _text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+    if isinstance(value, list):
+        return ", ".join(map(_text, value)) or "empty"
     match = _QUANTITY.fullmatch(str(value))
     return f"{float(match[1]):.6g} {match[2]}" if match else str(value)

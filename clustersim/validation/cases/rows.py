@@ -198,7 +198,7 @@ def read_entries(path: Path) -> list[Entry]:
     ScenarioError
         when the file does not exist, is not YAML, is not a list, or has an unknown key.
     """
-    document = read_yaml(path)
+    document = read_yaml(path, finite=False)  # rows are read one by one
     if not isinstance(document.data, list):
         raise ScenarioError(f"{shown(path)}: is not a list of measured cases (items begin '- id:')")
     if problems := key_problems(document):

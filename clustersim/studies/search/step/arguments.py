@@ -22,6 +22,7 @@ from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.ranges import values_of
 from clustersim.studies.search.step.space import FREE
+from clustersim.units import parse_number
 
 _LIMIT: Final = re.compile(r"^\s*([a-z_.]+)\s*(<=|>=)\s*(.+?)\s*$")
 
@@ -143,9 +144,9 @@ def split_limits(limits: Limits) -> tuple[Ranges, Limits]:
         key, sign, value = match.groups()
         low, high = ranges.get(key, (-inf, inf))
         try:
-            number = float(value)
-        except ValueError:
-            raise ScenarioError(f"--limit {text}: '{value}' is not a number") from None
+            number = parse_number(value)
+        except ValueError as problem:
+            raise ScenarioError(f"--limit {text}: {problem}") from None
         ranges[key] = (low, min(high, number)) if sign == "<=" else (max(low, number), high)
     return ranges, others
 
