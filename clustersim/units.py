@@ -239,6 +239,33 @@ def format_joules(joules: float, digits: int = 3) -> str:
     return _with_prefix(joules, "J", digits)
 
 
+def format_kwh(kwh: float) -> str:
+    """Return the energy of a run.
+
+    >>> format_kwh(537_949.3), format_kwh(0.01207)
+    ('537.9 MWh', '12.07 Wh')
+    """
+    return _with_prefix(1e3 * kwh, "Wh", 4)
+
+
+def format_kg(kg: float) -> str:
+    """Return a mass of emissions.
+
+    >>> format_kg(57_312.0), format_kg(0.5)
+    ('57.31 t', '0.5 kg')
+    """
+    return f"{format_number(kg / 1e3)} t" if kg >= 1e3 else f"{kg:.4g} kg"
+
+
+def format_usd(usd: float) -> str:
+    """Return an amount of money.
+
+    >>> format_usd(2_002_264.3), format_usd(0.0231)
+    ('2,002,264 USD', '0.0231 USD')
+    """
+    return f"{format_number(usd, 3)} USD"
+
+
 def format_seconds(seconds: float, digits: int = 4) -> str:
     """Return a time in a suitable unit; seconds of more than these digits have commas.
 

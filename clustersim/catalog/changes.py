@@ -20,6 +20,10 @@ _MOST_LETTERS: Final = 200
 """Letters of a change that a message has at most."""
 
 
+_MOST_DIGITS: Final = 9
+"""Digits of a place in a list at most; a longer one is not in any."""
+
+
 @dataclass(frozen=True)
 class Scale:
     """A factor on the number that a key has: ``x2``, or ``/2`` for a half."""
@@ -62,7 +66,7 @@ def changes_of(settings: Settings) -> tuple[Change, ...]:
     Raises
     ------
     ScenarioError
-        when a text is not of the form ``key=value``, or its value is not valid YAML.
+        when a text is not of the form ``key=value``, or its key or value is not valid.
 
     Examples
     --------
@@ -125,7 +129,13 @@ def _finite(change: Change) -> Change:
 def key_path(key: str) -> Key:
     """Return the path of a key as a person writes it: ``published[0].value``."""
     words = key.replace("[", ".").replace("]", "").split(".")
-    return tuple(int(word) if word.isdecimal() else word for word in words)
+    if any(word.startswith("_") for word in words):
+        raise ScenarioError("--set: parts of a key begin with a letter, not with '_' (plan.tensor)")
+    return tuple(int(word) if _is_index(word) else word for word in words)
+
+
+def _is_index(word: str) -> bool:
+    return word.isdecimal() and len(word) <= _MOST_DIGITS
 
 
 def _scale(value: Any) -> Scale | None:

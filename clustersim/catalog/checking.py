@@ -93,7 +93,7 @@ def _problem(record: type[BaseModel], tree: Tree, problem: Any) -> tuple[Key, st
     """Return the key that a problem is about, and the reason."""
     kind, loc = problem["type"], problem["loc"]
     of_key = bool(loc) and loc[-1] == "[key]"
-    path = _location(tree, loc[:-1] if of_key else loc, whole=kind == "value_error")
+    path = _location(tree, loc[:-1] if of_key else loc, whole=kind != "missing")
     kinds = types_at(record, path)
     if of_key:
         return path, unknown_key(str(path[-1]), _allowed_keys(types_at(record, path[:-1])))
@@ -218,7 +218,7 @@ def _shown(tree: Tree, path: Key) -> str:
 def _location(tree: Tree, loc: tuple[Any, ...], *, whole: bool) -> Key:
     """Return the location of pydantic without the tags of unions, which are not keys of the file.
 
-    The last part may be a key that is missing, unless the message is about a `whole` table.
+    The last part may be a key that is missing, unless the message is about the `whole` value.
     """
     path: list[str | int] = []
     value: Any = tree.data
@@ -226,7 +226,7 @@ def _location(tree: Tree, loc: tuple[Any, ...], *, whole: bool) -> Key:
         last = depth == len(loc) - 1 and not whole
         if isinstance(value, dict) and part not in value and not last:
             continue
-        if isinstance(value, str | int | float):
+        if value is None or isinstance(value, str | int | float):
             continue
         if isinstance(value, list) and not isinstance(part, int):
             continue

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from clustersim.catalog.facts import Count, Fact, NotNegative, Positive, Record, Seconds, Strict
+from clustersim.catalog.facts import Count, Fact, NotNegative, Record, Seconds, Strict
 
 
 def _some_time(value: float) -> float:
@@ -39,7 +39,7 @@ class CauseFacts(Strict):
     )
     events: Fact[NotNegative]
     over: Fact[Duration] | None = None
-    shape: Fact[Positive] | None = None
+    shape: Fact[Annotated[float, Field(ge=0.1, le=10)]] | None = None
     replaces: Fact[bool] | None = None
     recovery: Fact[Seconds] | None = None
 

@@ -39,6 +39,12 @@ class Price:
     quote: str
 
     @property
+    def text(self) -> str:
+        """The rate with its quotes."""
+        rate = f"{self.usd_per_device_hour:.3g} USD per device and hour"
+        return f"{rate}, {self.term}: {self.quote}"
+
+    @property
     def includes_electricity(self) -> bool:
         """Whether energy is part of the rate."""
         return self.term != "purchase"

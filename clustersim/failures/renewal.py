@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers
-from clustersim.errors import SimulationError
 from clustersim.failures.causes import FailureCause
 
 ACCOUNTS: Final = ("useful", "lost", "saving", "restarting", "waiting", "planned")
@@ -28,8 +27,8 @@ ROUNDING: Final = 1e-9
 NEVER: Final = 1e15
 """Time after the end of every run [s]."""
 
-MAX_EVENTS: Final = 1_000_000
-"""Maximum number of events of a replication."""
+MAX_EVENTS: Final = 20_000
+"""Events of a replication after which its rest is extrapolated from the work until then."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +102,15 @@ class Replicated:
     failures : of each replication, by cause in the order of the run [count]
     stops : planned stops of each replication [count]
     history : of the first replication, the seconds by account between two events; a row for each
+    extrapolated : replications that have more than `MAX_EVENTS` events [count]
     """
 
     elapsed: Floats
     accounts: dict[str, Floats]
-    failures: Integers
-    stops: Integers
+    failures: Floats
+    stops: Floats
     history: Floats
+    extrapolated: int = 0
 
     @property
     def goodput(self) -> Floats:
@@ -117,20 +118,17 @@ class Replicated:
         return self.accounts["useful"] / self.elapsed
 
 
-def replicate_run(run: LongRun, count: int, seed: int = 0) -> Replicated:
+def replicate_run(run: LongRun, count: int, seed: int = 0) -> Replicated | None:
     """Return replications of a run, each with random numbers of its own.
 
-    Raises
-    ------
-    SimulationError
-        when a replication has more than `MAX_EVENTS` events.
+    None where one of them has no useful work after `MAX_EVENTS` events.
     """
     replications = _Replications(run, count, seed)
     for _ in range(MAX_EVENTS):
-        replications.advance()
         if not replications.active.any():
-            return replications.result()
-    raise SimulationError(f"a replication has more than {MAX_EVENTS:,} failures")
+            break
+        replications.advance()
+    return replications.result()
 
 
 class _Replications:
@@ -147,8 +145,8 @@ class _Replications:
         self._wait, self._restart = np.zeros(count), np.zeros(count)  # before work resumes
         self._accounts = {name: np.zeros(count) for name in ACCOUNTS}
         self._accounts["planned"] += run.start
-        self._failures = np.zeros((count, len(run.causes)), dtype=np.int64)
-        self._stops = np.zeros(count, dtype=np.int64)
+        self._failures = np.zeros((count, len(run.causes)))
+        self._stops = np.zeros(count)
         self._pool = np.zeros((count, run.replacement.spares))  # when each spare is ready
         self._history: list[list[float]] = []
         self._by_cause(run.causes)
@@ -292,12 +290,17 @@ class _Replications:
         failed = rows[~stops]
         self._failures[failed, which[failed]] += 1
 
-    def result(self) -> Replicated:
-        """Return the completed replications."""
+    def result(self) -> Replicated | None:
+        """Return the replications, of which those that are still active are extrapolated."""
+        useful = self._accounts["useful"]
+        if not useful.all():
+            return None
+        longer = np.where(self.active, self.run.work / useful, 1.0)
         return Replicated(
-            elapsed=self._now,
-            accounts=self._accounts,
-            failures=self._failures,
-            stops=self._stops,
+            elapsed=self._now * longer,
+            accounts={name: seconds * longer for name, seconds in self._accounts.items()},
+            failures=self._failures * longer[:, None],
+            stops=self._stops * longer,
             history=np.array(self._history),
+            extrapolated=int(self.active.sum()),
         )

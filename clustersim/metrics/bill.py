@@ -70,7 +70,7 @@ def bill(
     accounting: Mapping[str, float],
     tokens: float,
     site: Site | None = None,
-    price: Price | None = None,
+    price: Price | str = "no price is stated (costs)",
 ) -> Bill:
     """Return what a run draws, emits and costs.
 
@@ -80,7 +80,7 @@ def bill(
     accounting : seconds of the run by category: useful, lost, saving, restarting, waiting, planned
     tokens : of the run
     site : where it runs; its energy is that of the machine without one
-    price : of a device; no cost without one
+    price : of a device; or why there is no cost
     """
     machine = steps[0][1].machine
     idle = machine.of(machine.in_state("waiting")).total
@@ -91,11 +91,11 @@ def bill(
     pue, carbon = (1.0, None) if site is None else (site.pue, site.carbon)
     energy, hours = machine_kwh * pue, machine.devices * seconds / 3600
     unavailable = {**_no_carbon(site), **_no_cost(site, price)}
-    rate = None if price is None else price.usd_per_device_hour
+    known = None if isinstance(price, str) else price
     cost = electricity = None
-    if rate is not None and "cost" not in unavailable:
-        cost = hours * rate
-        if price is not None and not price.includes_electricity and site is not None:
+    if known is not None and "cost" not in unavailable:
+        cost = hours * known.usd_per_device_hour
+        if not known.includes_electricity and site is not None:
             electricity = energy * (site.electricity or 0.0)
             cost += electricity
     co2e = None if carbon is None else energy * carbon
@@ -112,9 +112,9 @@ def bill(
         pue=pue,
         carbon=carbon,
         device_hours=hours,
-        usd_per_device_hour=rate,
-        term=None if price is None else price.term,
-        quote=None if price is None else price.quote,
+        usd_per_device_hour=None if known is None else known.usd_per_device_hour,
+        term=None if known is None else known.term,
+        quote=None if known is None else known.quote,
         electricity_usd=electricity,
         per_trillion_tokens={
             name: _TRILLION / tokens * value for name, value in totals.items() if value is not None
@@ -128,9 +128,9 @@ def _no_carbon(site: Site | None) -> dict[str, str]:
     return {} if site.carbon is not None else {"co2e_kg": f"no carbon intensity of {site.name}"}
 
 
-def _no_cost(site: Site | None, price: Price | None) -> dict[str, str]:
-    if price is None:
-        return {"cost": "no price of this accelerator is known (costs.usd_per_device_hour)"}
+def _no_cost(site: Site | None, price: Price | str) -> dict[str, str]:
+    if isinstance(price, str):
+        return {"cost": price}
     if not price.includes_electricity and (site is None or site.electricity is None):
         return {"cost": "a purchase needs a site with a price of electricity (costs.site)"}
     return {}

@@ -27,7 +27,7 @@ from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.store import Store, Study
 from clustersim.runs.variants import FAILED, INVALID, Run, Variant, in_a_line, renamed, run_variant
 from clustersim.runs.workers import InProcess, Workers
-from clustersim.scenario.references import is_reference
+from clustersim.scenario.references import may_name_files
 
 
 def files_of(variants: Iterable[Variant]) -> CarriedFiles:
@@ -49,7 +49,7 @@ def files_of(variants: Iterable[Variant]) -> CarriedFiles:
 
 def _names_file(change: Change) -> bool:
     """Return whether a change may name another file."""
-    return is_reference(change) or str(change.value).endswith(".txt")
+    return may_name_files(change) or str(change.value).endswith(".txt")
 
 
 class CachedRuns:

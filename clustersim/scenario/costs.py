@@ -6,7 +6,14 @@ from pydantic import Field
 
 from clustersim.catalog.facts import Line, Positive, Strict
 from clustersim.catalog.prices import find_site
-from clustersim.cost.prices import Price, Site, assumed_years_of_use, build_site, price_of
+from clustersim.cost.prices import (
+    TERMS,
+    Price,
+    Site,
+    assumed_years_of_use,
+    build_site,
+    price_of,
+)
 
 
 class CostsFile(Strict):
@@ -37,8 +44,13 @@ def site_of(costs: CostsFile, where: str = "") -> Site | None:
     return None if costs.site is None else build_site(find_site(costs.site, where))
 
 
-def rate_of(costs: CostsFile, accelerator: str) -> Price | None:
-    """Return the price of a device of a scenario; None where no quote of it is known."""
+def rate_of(costs: CostsFile, accelerator: str) -> Price | str:
+    """Return the price of a device of a scenario; or why it is not known, and what to state."""
     if costs.usd_per_device_hour is not None:
         return Price(costs.usd_per_device_hour, "stated", "stated by the user")
-    return price_of(accelerator, costs.price, costs.years)
+    price = price_of(accelerator, costs.price, costs.years)
+    if price is not None:
+        return price
+    quoted = [f"costs.price={term}" for term in TERMS if price_of(accelerator, term) is not None]
+    known = ", ".join([*quoted, "costs.usd_per_device_hour"])
+    return f"no {costs.price} price of {accelerator} is quoted ({known})"

@@ -28,7 +28,7 @@ from clustersim.catalog.reading import Document, Key, Place, parse_yaml, read_ya
 from clustersim.catalog.tree import Tree, bare, dotted, nearest
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
-from clustersim.scenario.references import carry_out, is_reference, resolve
+from clustersim.scenario.references import carry_out, may_name_files, resolve
 from clustersim.scenario.schema import ClusterUse, Scenario
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ class LoadedFile(Generic[Checked]):
         """
         more: tuple[Change, ...] = changes_of(settings)
         changes = (*self.changes, *more)
-        if any(map(is_reference, more)):
+        states_run = "training" not in self.tree.data  # with the failures of the cluster
+        if any(may_name_files(c) or (states_run and c.path[0] == "training") for c in more):
             return self._same_kind(_loaded(self.origin, changes))
         tree = self.tree.branch()
         for change in more:

@@ -57,6 +57,18 @@ def is_reference(change: Change) -> bool:
     return _named(change) in REFERENCES
 
 
+def may_name_files(change: Change) -> bool:
+    """Whether a change names another file, or may do so inside of its value.
+
+    >>> from clustersim.catalog.changes import changes_of
+    >>> [change] = changes_of(["speculation={tokens: 3, draft: llama3-8b}"])
+    >>> may_name_files(change)
+    True
+    """
+    within = any(change.path == path[: len(change.path)] for path in REFERENCES)
+    return within or is_reference(change)
+
+
 def _rename(tree: Tree, change: Change) -> None:
     """Carry out a change that names another catalogue file, or none, before the names are read."""
     path = _named(change)
@@ -107,6 +119,7 @@ def _look_up_all(
         if path[: len(below)] == below:
             if kind == "reliability":
                 _name_failures(tree)
+                _no_failures(tree)
             record = look_up(tree, path, kind, folder, _find)
             if record is not None and kind == "accelerator" and folder is not None:
                 _add_fits(tree, record, path, folder)
@@ -122,6 +135,13 @@ def _name_failures(tree: Tree) -> None:
     if isinstance(name, str):
         training["failures"] = name
         tree.places["training", "failures"] = tree.place(("cluster", "reliability"))
+
+
+def _no_failures(tree: Tree) -> None:
+    """Make the word `none` of a training run's failures the same as null."""
+    training = tree.data.get("training")
+    if isinstance(training, dict) and training.get("failures") in ("none", {"name": "none"}):
+        training["failures"] = None
 
 
 def _add_fits(tree: Tree, accelerator: dict[str, Any], path: Key, folder: Path) -> None:

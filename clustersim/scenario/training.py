@@ -251,5 +251,5 @@ class TrainingFile(TrainingBase):
     failures: str | ReliabilityName | None = Field(
         None,
         description="name of a file of failures; if missing, that of the cluster if it names one,"
-        " else no failures; none with null",
+        " else no failures; `none` for none",
     )

@@ -19,8 +19,11 @@ from clustersim.metrics.attribution import PARTS
 from clustersim.units import (
     GIB,
     format_joules,
+    format_kg,
+    format_kwh,
     format_number,
     format_seconds,
+    format_usd,
     format_watts,
     parse,
     parse_number,
@@ -104,8 +107,8 @@ def _gib(nbytes: float) -> str:
     return f"{nbytes / GIB:.1f} GiB"
 
 
-def _with(unit: str, factor: float = 1.0) -> Callable[[float], str]:
-    return lambda value: f"{format_number(factor * value)} {unit}"
+def _with(unit: str) -> Callable[[float], str]:
+    return lambda value: f"{format_number(value)} {unit}"
 
 
 _MORE, _LESS = True, False
@@ -161,9 +164,9 @@ def _of_a_run() -> Iterable[Measure]:
     for name, label, heading, unit, better, text in (
         ("days", "duration", "days", "days", _LESS, _with("days")),
         ("goodput", "goodput", "goodput", "fraction of time", _MORE, _share),
-        ("energy", "energy", "energy", "kWh", _LESS, _with("MWh", 1e-3)),
-        ("cost", "price", "USD", "USD", _LESS, lambda usd: f"{usd:,.0f} USD"),
-        ("co2e_kg", "emissions", "CO2e", "kg", _LESS, _with("t CO2e", 1e-3)),
+        ("energy", "energy", "energy", "kWh", _LESS, format_kwh),
+        ("cost", "price", "USD", "USD", _LESS, format_usd),
+        ("co2e_kg", "emissions", "CO2e", "kg", _LESS, lambda kg: f"{format_kg(kg)} CO2e"),
         ("interruptions", "interruptions", "interruptions", "", _LESS, format_number),
         ("run_tokens", "tokens of the run", "tokens", "tokens", None, format_number),
         *((f"run_{part}_s", f"{part} time", part, "s", better, format_seconds)

@@ -388,6 +388,25 @@ def test_changes_are_taken_together_where_none_is_enough():
     assert 3 < lengths[16][0] <= 2 * singles
 
 
+def test_offloads_that_need_sharded_weights_are_tried_with_them():
+    """A full fine-tune of eight billion parameters on two cards of 24 GB with 192 GB of host."""
+    cards = {"name": "desktop-2x4090", "nodes": 1, "node": {"host": {"memory": "192 GB"}}}
+    job = {
+        "title": "two cards",
+        "cluster": cards,
+        "model": "llama3-8b",
+        "plan": {"tensor": 1, "pipeline": 1, "data": 2},
+        "batch": {"global": 4, "micro": 1, "sequence": 2048},
+        "precision": "bf16",
+        "recompute": "none",
+        "framework": "pytorch-fsdp",
+    }
+    [remedy] = simulate(job, advise=True).memory.advice
+
+    assert remedy.change == "plan.zero=3 offload.parameters=true"
+    assert remedy.peak_bytes < 24e9 * 1.07
+
+
 @pytest.mark.large
 def test_advice_names_the_fastest_pair_of_changes(tmp_path):
     """Llama 70B on 64 H100 is advised ZeRO with sequence parallelism, no offload or recomputation.

@@ -51,7 +51,7 @@ def test_what_is_not_known_is_none_with_the_reason():
     assert found.co2e_kg is None
     assert found.cost is None
     assert "costs.site" in found.unavailable["co2e_kg"]
-    assert "costs.usd_per_device_hour" in found.unavailable["cost"]
+    assert "no price is stated" in found.unavailable["cost"]
 
 
 @pytest.mark.parametrize("name", entry_names("prices"))

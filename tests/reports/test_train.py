@@ -107,7 +107,7 @@ def test_the_page_of_a_run_without_prices_states_the_reason():
     """Fugaku's devices have no quotes, so that a sentence stands for the price."""
     text = render(page(train("fugaku-llm-run", {"training.replications": 2})))
 
-    assert "Price: no price of this accelerator is known" in text
+    assert "Price: no on-demand price of a64fx is quoted" in text
     assert "rate of a device" not in text
 
 

@@ -5,10 +5,13 @@ from math import exp
 
 import pytest
 
-from clustersim.errors import CatalogError, ScenarioError
+from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.failures.causes import best_interval, interval_goodput
+from clustersim.reports.training_run.text import rows
+from clustersim.scenario.load import load
 from clustersim.simulation.training_run.checkpoint_flows import share_for_steps
 from clustersim.simulation.training_run.train import train
+from clustersim.simulation.training_run.whole_run import predict_run
 
 BASE = "megatron-1t-84-days"
 FAST = ["training.replications=50"]
@@ -147,13 +150,68 @@ def test_spares_replicas_hangs_and_stops_change_the_accounts():
 
 
 def test_restarts_longer_than_the_time_between_failures_are_answered():
-    """The efficiency tends to zero, with the reason; millions of failures are not replicated."""
-    slow, endless = (run(f"training.restart.scheduling={days} d") for days in (1, 10))
+    """The efficiency tends to zero, with the reason."""
+    slow = run("training.restart.scheduling=1 d")
 
     assert slow.goodput < exp(-slow.restart_s / slow.mean_time_between_failures_s) * 1.1
     assert "tends to zero" in slow.warnings[0]
-    assert endless.replications.count == 0
-    assert endless.accounting.elapsed == pytest.approx(endless.days * 86_400)
+
+
+def test_a_run_that_does_not_progress_is_an_error_at_once():
+    """Before any replication: the time between failures, and what it needs between two of them."""
+    spares = "training.spares={hot: 1, repair: 300 d}"
+    for setting, need in (
+        ("training.restart.scheduling=10 d", "10 d to restart"),
+        (spares, "to wait for a node"),
+        ("training.planned={every: 1 s, length: 30 d}", "a planned stop of 30 d every 1 s"),
+    ):
+        with pytest.raises(PlanError, match="does not progress") as error:
+            run(setting)
+
+        assert need in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "training.planned={every: 6 h, length: 8 h}",
+        "training.spares={hot: 0, repair: 12 h}",
+        "training.spares={hot: 2, repair: 30 h}",
+    ],
+)
+def test_the_closed_form_of_stops_and_waits_is_near_the_replications(setting):
+    """It is what runs of too many failures are answered by."""
+    whole = predict_run(load(BASE, [*FAST, setting]))
+    assert whole.replicated is not None
+
+    assert whole.expectation.goodput == pytest.approx(whole.replicated.goodput.mean(), rel=0.2)
+
+
+def test_planned_stops_of_millions_are_answered_by_the_closed_form():
+    """Stops every ten seconds of a run of months are not replicated one by one."""
+    answer = run("training.planned={every: 10 min, length: 1 s}", "training.checkpoint.block=0 s")
+
+    assert answer.replications.count == 0
+    assert answer.accounting.elapsed == pytest.approx(answer.days * 86_400)
+    assert answer.interruptions > 10_000
+
+
+def test_the_price_line_gives_the_reason_where_no_price_is_quoted():
+    """A machine with a purchase price alone states so; energy and storage stay known."""
+    answer = train("gpt3-300b-tokens", ["cluster.name=dgx-b200", "training.replications=2"])
+    lines = {row.label: row.text for row in rows(answer)}
+
+    assert "no on-demand price of b200 is quoted (costs.price=purchase" in lines["price"]
+    assert lines["machine"] == "128 nodes of dgx-b200, 1,024 b200"
+    assert "cluster.storage" in lines["assumed"]
+
+
+def test_a_run_needs_no_storage():
+    """Without one in the file of the cluster a common one is assumed, by units of 32 nodes."""
+    answer = train("frontier-22b", {"cluster.name": "dgx-h100", "training.tokens": 1e9})
+    assert answer.checkpoint.storage == "assumed storage of a DGX SuperPOD"
+    assert "reference architecture" in answer.assumed["cluster.storage"]
+    assert answer.checkpoint.bandwidth <= 4e9 * answer.nodes
 
 
 def test_failures_of_no_nodes_are_rejected():

@@ -407,6 +407,29 @@ def test_the_best_for_the_money_is_that_of_all_machines(tmp_path):
     assert "usd_per_hour" in {front.against for front in both.pareto}
 
 
+def test_prices_are_checked_before_layouts_are_generated(tmp_path, monkeypatch):
+    """A machine without a price of the stated kind is an error at once, with the kinds it has."""
+    monkeypatch.setattr("clustersim.studies.search.step.request.Space", None)
+    free = ["cluster.name=dgx-h100,dgx-b200"]
+    with pytest.raises(ScenarioError) as error:
+        search(small(tmp_path), free=free, objective="tokens_per_dollar", jobs=1)
+
+    assert str(error.value) == (
+        "--objective tokens_per_dollar: no on-demand price of b200 is quoted"
+        " (costs.price=purchase, costs.usd_per_device_hour)"
+    )
+
+
+def test_the_stated_kind_of_price_is_that_of_the_objective(tmp_path):
+    """Tokens per dollar of a purchase need no rental."""
+    fixed = [*FIXED, "plan.tensor=1", "plan.pipeline=1", "plan.zero=0"]
+    fixed += ["cluster.name=dgx-b200", "costs.price=purchase"]
+    best = search(small(tmp_path), objective="tokens_per_dollar", settings=fixed, jobs=1).ranked[0]
+    hourly = 47_409 / 4 / 8766 * 8
+
+    assert best.measures["usd_per_hour"] == pytest.approx(hourly)
+
+
 def test_the_best_layout_runs_as_it_is_reported(found, tmp_path):
     """A run with the values of `set` has the step time of the answer."""
     assert simulate(small(tmp_path), found.best.set_).step_time == found.best.step_time_s

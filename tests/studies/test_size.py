@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from clustersim import search, simulate, size
 from clustersim.cli import app
+from clustersim.errors import ScenarioError
 from clustersim.studies.size.files import files_of, loss_by_size
 from clustersim.studies.size.layouts import Machine, batch_of, fastest_layout
 from clustersim.studies.size.text import finding, rows
@@ -211,3 +212,38 @@ def test_the_command_prints_one_object():
 
     assert {"parameters", "tokens", "loss", "law", "layout", "days", "devices"} <= {*answer}
     assert answer["layout"]["data"] >= 1
+
+
+def test_a_model_that_fits_with_offload_alone_is_sized():
+    """Eight billion parameters on two cards of 24 GB: weights and states on a host of 192 GB."""
+    cards = ["cluster.node.host.memory=192 GB"]
+    found = size(
+        "desktop-2x4090",
+        nodes=1,
+        model="llama3-8b",
+        tokens=1e9,
+        framework="pytorch-fsdp",
+        settings=cards,
+    )
+
+    assert found.layout.offload == ("parameters",)
+    assert found.layout.zero == 3
+    assert found.layout.memory_bytes < 24 * 2**30
+    assert "parameters on the host" in {r.label: r.text for r in rows(found)}["layout"]
+
+
+def test_a_precision_without_peak_rate_is_named():
+    """No accelerator has a rate of every format; the message has those that it has."""
+    with pytest.raises(ScenarioError, match=r"v100-sxm2-32gb has no peak rate of it .known: fp16"):
+        size("dgx-2", nodes=1, days=1, precision="bf16")
+
+
+def test_the_stated_kind_of_price_is_used():
+    """A purchase has another price than the default, rental on demand."""
+    one = {"nodes": 1, "model": "gpt3-125m", "tokens": 1e9}
+    rented, bought = (
+        size("dgx-a100", **one, settings=settings).cost
+        for settings in ((), ["costs.price=purchase"])
+    )
+
+    assert bought < rented

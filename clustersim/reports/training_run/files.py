@@ -12,7 +12,7 @@ from clustersim.render.tables import percent
 from clustersim.reports.training_run.charts import charts_of
 from clustersim.reports.training_run.text import METRICS, rows, run_metric_text
 from clustersim.simulation.training_run.answer import TrainAnswer
-from clustersim.units import format_duration, format_number
+from clustersim.units import format_duration, format_kg, format_kwh, format_number, format_usd
 
 
 def files_of(answer: TrainAnswer, command: str = "") -> StudyFiles:
@@ -52,8 +52,7 @@ def page(answer: TrainAnswer, command: str = "") -> Page:
 
 
 def _cards(answer: TrainAnswer) -> Iterator[Card]:
-    days = "no bound" if answer.days is None else f"{format_number(answer.days)} days"
-    yield Card("duration", days, f"{answer.devices:,} devices", answer.days is None)
+    yield Card("duration", f"{format_number(answer.days)} days", f"{answer.devices:,} devices")
     yield Card(
         "goodput", percent(answer.goodput), "useful over elapsed time", bool(answer.warnings)
     )
@@ -80,7 +79,7 @@ def _energy_and_price(answer: TrainAnswer, charts: Sequence[Block]) -> Section:
     names = ("item", ">amount", "basis")
     table = text_table("Energy, emissions and price", names, _bill(answer, answer.bill))
     accounts = (
-        (name, f"{format_number(kwh / 1e3)} MWh", percent(kwh / answer.energy_kwh))
+        (name, format_kwh(kwh), percent(kwh / answer.energy_kwh))
         for name, kwh in answer.bill.by_account.items()
         if answer.energy_kwh
     )
@@ -101,35 +100,27 @@ KEYS: Final = {
 def _bill(answer: TrainAnswer, bill: Bill) -> Iterator[tuple[str, str, str]]:
     """Yield each item with its amount and what it is computed from."""
     each = bill.per_trillion_tokens
-    yield (
-        "energy of the machine",
-        f"{format_number(bill.machine_kwh / 1e3)} MWh",
-        "power of what devices do",
-    )
+    yield "energy of the machine", format_kwh(bill.machine_kwh), "power of what devices do"
     if answer.energy_kwh is not None and bill.site is not None:
         basis = f"PUE {bill.pue:g} of site {bill.site}"
-        yield "energy of the site", f"{format_number(answer.energy_kwh / 1e3)} MWh", basis
-    yield "energy per trillion tokens", f"{format_number(each['energy_kwh'] / 1e3)} MWh", ""
+        yield "energy of the site", format_kwh(answer.energy_kwh), basis
+    yield "energy per trillion tokens", format_kwh(each["energy_kwh"]), ""
     if answer.co2e_kg is not None and bill.carbon is not None:
         basis = f"{1e3 * bill.carbon:g} g CO2e/kWh of site {bill.site}"
-        yield "emissions", f"{format_number(answer.co2e_kg / 1e3)} t CO2e", basis
-        yield "emissions per trillion tokens", f"{format_number(each['co2e_kg'] / 1e3)} t CO2e", ""
+        yield "emissions", f"{format_kg(answer.co2e_kg)} CO2e", basis
+        yield "emissions per trillion tokens", f"{format_kg(each['co2e_kg'])} CO2e", ""
     yield "device-hours", f"{bill.device_hours:,.0f} h", f"{answer.devices:,} devices"
     if answer.cost is None or bill.usd_per_device_hour is None:
         return
     rate, basis = f"{bill.usd_per_device_hour:.3g} USD/h", f"{bill.term}: {bill.quote}"
     yield "rate of a device", rate, basis
-    yield "price of the devices", _usd(bill.device_hours * bill.usd_per_device_hour), ""
+    yield "price of the devices", format_usd(bill.device_hours * bill.usd_per_device_hour), ""
     if bill.electricity_usd is None:
         yield "price of electricity", "-", "part of the rate"
     else:
-        yield "price of electricity", _usd(bill.electricity_usd), f"site {bill.site}"
-    yield "price", _usd(answer.cost), ""
-    yield "price per trillion tokens", _usd(each["cost"]), ""
-
-
-def _usd(amount: float) -> str:
-    return f"{amount:,.0f} USD"
+        yield "price of electricity", format_usd(bill.electricity_usd), f"site {bill.site}"
+    yield "price", format_usd(answer.cost), ""
+    yield "price per trillion tokens", format_usd(each["cost"]), ""
 
 
 def _lines(answer: TrainAnswer) -> Table:

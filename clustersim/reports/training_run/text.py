@@ -15,8 +15,12 @@ from clustersim.units import (
     format_bandwidth,
     format_bytes,
     format_duration,
+    format_kg,
+    format_kwh,
     format_number,
     format_seconds,
+    format_usd,
+    format_watts,
     short_count,
 )
 
@@ -45,7 +49,7 @@ def rows(answer: TrainAnswer) -> list[Row]:
         Row("duration", _duration(answer)),
         Row("goodput", _goodput(answer)),
         *(Row("reason", text, warning=True) for text in answer.warnings),
-        Row("machine", f"{counted(answer.nodes, 'node')}, {answer.devices:,} devices"),
+        Row("machine", _machine(answer)),
         *_steps(answer),
         Row("failures", _failures(answer)),
         Row("checkpoint", _checkpoint(answer.checkpoint)),
@@ -58,10 +62,13 @@ def rows(answer: TrainAnswer) -> list[Row]:
     ]
 
 
+def _machine(answer: TrainAnswer) -> str:
+    devices = f"{answer.devices:,} {answer.accelerator}"
+    return f"{counted(answer.nodes, 'node')} of {answer.cluster}, {devices}"
+
+
 def _duration(answer: TrainAnswer) -> str:
     tokens = f"{short_count(answer.tokens)} tokens"
-    if answer.days is None:
-        return f"without bound for {tokens}: no save survives"
     spread = answer.replications
     text = f"{_days(answer.days)} days for {tokens}"
     if spread.count > 1:
@@ -166,16 +173,17 @@ def _bill(answer: TrainAnswer) -> Iterator[Row]:
     """Yield energy, emissions and price, as far as they are predicted."""
     parts = []
     if answer.energy_kwh is not None:
-        parts.append(f"{format_number(answer.energy_kwh / 1e3)} MWh")
+        parts.append(format_kwh(answer.energy_kwh))
     if answer.power_w is not None:
         mean, peak = answer.power_w.mean, answer.power_w.peak
-        parts.append(f"{mean / 1e6:.3g} MW mean, {peak / 1e6:.3g} MW peak")
+        parts.append(f"{format_watts(mean)} mean, {format_watts(peak)} peak")
     if answer.co2e_kg is not None:
-        parts.append(f"{format_number(answer.co2e_kg / 1e3)} t CO2e")
+        parts.append(f"{format_kg(answer.co2e_kg)} CO2e")
     if parts:
         yield Row("energy", ", ".join(parts))
-    if answer.cost is not None:
-        yield Row("price", f"{answer.cost:,.0f} USD")
+    why = answer.unavailable.get("cost")
+    text = f"not known: {why}" if answer.cost is None else format_usd(answer.cost)
+    yield Row("price", text)
 
 
 def published_text(check: PublishedRunCheck) -> str:

@@ -113,8 +113,8 @@ def service_cost(
     """
     accelerator = scenario.cluster.node.accelerator.name
     site, price = site_of(scenario.costs, where), rate_of(scenario.costs, accelerator)
-    if price is None:
-        return f"no price of {accelerator} is known (costs.usd_per_device_hour)"
+    if isinstance(price, str):
+        return price
     hourly = devices * price.usd_per_device_hour
     if not price.includes_electricity:
         if site is None or site.electricity is None:

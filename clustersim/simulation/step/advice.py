@@ -132,9 +132,19 @@ def changes(scenario: Scenario) -> Iterator[Values]:
         half = {"plan.data": plan.data // 2}
         yield {"plan.tensor": 2 * plan.tensor, **half}
         yield {"plan.pipeline": 2 * plan.pipeline, **half}
+    yield from _offloads(scenario)
+
+
+def _offloads(scenario: Scenario) -> Iterator[Values]:
+    """Yield what can be held by the host; weights that are not sharded yet, with their sharding."""
+    if scenario.cluster.node.host is None:
+        return
+    plan = scenario.plan
     for offloaded in ("optimiser", "parameters", "activations"):
-        if scenario.cluster.node.host is not None and not getattr(scenario.offload, offloaded):
+        if not getattr(scenario.offload, offloaded):
             yield {f"offload.{offloaded}": True}
+    if 3 in scenario.framework.zero and plan.zero < 3 and plan.data > 1:
+        yield {"plan.zero": 3, "offload.parameters": True}
 
 
 # --- trials ---------------------------------------------------------------------------------------

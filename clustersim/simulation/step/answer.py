@@ -253,8 +253,8 @@ class RunAnswer:
     replications : the step time over several steps with random numbers of their own, and what each
         disturbance costs; null without `--replications`
     training : numbers of the whole run of a scenario with a section `training`; else null
-    usd_per_hour : price of the devices, rented on demand; null where no price is known, and outside
-        of studies [USD/h]
+    usd_per_hour : price of the devices by `costs`, of a purchase without electricity; null where no
+        price is known, and outside of studies [USD/h]
     """
 
     name: str

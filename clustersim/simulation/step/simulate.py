@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from clustersim.catalog.changes import Settings
-from clustersim.cost.prices import price_of
 from clustersim.engine.replay import Replayed, replay, replay_sharing, result
 from clustersim.memory.peak import estimate_memory
 from clustersim.memory.verdict import Verdict
@@ -24,6 +23,7 @@ from clustersim.program.compile import Compilation, compile_program
 from clustersim.program.job import Job
 from clustersim.program.program import Program
 from clustersim.program.schedules.check import check_program
+from clustersim.scenario.costs import rate_of
 from clustersim.scenario.load import INLINE, Loaded, from_mapping, load
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.garbage import garbage_collection_off
@@ -109,10 +109,10 @@ def loaded_from(
     return scenario.changed(settings) if settings else scenario
 
 
-def usd_per_hour(scenario: Scenario) -> float | None:
-    """Return the price of the devices of a scenario; None if not known [USD/h]."""
-    price = price_of(scenario.cluster.node.accelerator.name, "on-demand")
-    return None if price is None else price.usd_per_device_hour * scenario.devices
+def usd_per_hour(scenario: Scenario) -> float | str:
+    """Return the price of the devices of a scenario [USD/h]; or why it is not known."""
+    price = rate_of(scenario.costs, scenario.cluster.node.accelerator.name)
+    return price if isinstance(price, str) else price.usd_per_device_hour * scenario.devices
 
 
 def step_time_of(job: Job, scenario: Scenario) -> float:

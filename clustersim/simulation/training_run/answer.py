@@ -58,7 +58,7 @@ class CheckpointAnswer:
     best_s : interval with the highest goodput; null without failures [s]
     flat_s : shortest and longest interval within 0.1 point of the best goodput; null without
         failures [s]
-    storage : name of the storage; null where none is stated
+    storage : name of the storage, assumed where the cluster states none; null without one
     limit : what limits the rate of writing
     bandwidth : bytes of a checkpoint over the time of writing them [B/s]
     step_slowdown : time of a step with a concurrent drain over its time without; 1 without drains
@@ -309,7 +309,7 @@ class TrainAnswer:
     ----------
     name : file name of the scenario without its suffix
     title : title of the scenario
-    days : mean elapsed time of the run; null where it has no bound [days]
+    days : mean elapsed time of the run [days]
     goodput : useful over elapsed time
     interruptions : mean number of failures and planned stops
     accounting : where the time goes; the parts add up to the elapsed time
@@ -321,6 +321,8 @@ class TrainAnswer:
     unavailable : why values are null, by key
     devices : devices of the job
     nodes : nodes of the job
+    cluster : name of the machine
+    accelerator : name of its devices
     tokens : tokens of the run
     mean_time_between_failures_s : of the job; null without failures [s]
     restart_s : time from a failure until work resumes, without waiting for a node [s]
@@ -344,7 +346,7 @@ class TrainAnswer:
 
     name: str
     title: str
-    days: float | None
+    days: float
     goodput: float
     interruptions: float
     accounting: Accounting
@@ -356,6 +358,8 @@ class TrainAnswer:
     unavailable: Mapping[str, str]
     devices: int
     nodes: int
+    cluster: str
+    accelerator: str
     tokens: float
     mean_time_between_failures_s: float | None
     restart_s: float

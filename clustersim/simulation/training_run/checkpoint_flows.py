@@ -9,8 +9,10 @@ Flows of all ranks share the storage by max-min fairness; each is limited by its
 of its node.  The fabric between NICs and storage is taken as wide enough.
 """
 
-from dataclasses import dataclass, replace
-from math import inf
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import ceil, inf
+from typing import Any, Final
 
 from clustersim.catalog.machines import StorageFacts
 from clustersim.cost.host import host_rate
@@ -72,6 +74,8 @@ class CheckpointTimes:
     limit : what limits the rate of writing, in words
     node_rate : rate at which each node drains a save while steps run; 0 if it does not [B/s]
     contention : of this drain with the steps
+    storage : name of the storage; None without one
+    assumed : keys of the cluster that are assumed for it, with the reason
     """
 
     nbytes: float
@@ -82,11 +86,45 @@ class CheckpointTimes:
     limit: str
     node_rate: float = 0.0
     contention: Contention = Contention()
+    storage: str | None = None
+    assumed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def drain(self) -> float:
         """Time between the end of the block and durability [s]."""
         return self.durable - self.block
+
+
+assumed_storage: Final = (
+    "storage of a DGX SuperPOD for each 32 nodes, as NVIDIA's reference architecture of H100"
+    " recommends it (table 6, better): 20 GB/s of writes and 40 GB/s of reads, of which a node"
+    " reaches 4 and 8 GB/s"
+)
+"""The storage of clusters that state none: a common one, as recommended."""
+
+_UNIT_NODES: Final = 32
+
+
+def storage_of(scenario: Scenario) -> tuple[StorageFacts, Mapping[str, str]]:
+    """Return the storage of a cluster, and the keys that are assumed for it with the reason."""
+    stated = scenario.cluster.storage
+    if stated is not None and stated.write is not None:
+        return stated, {}
+    units = ceil(scenario.cluster.nodes / _UNIT_NODES)
+
+    def rate(gigabytes: float) -> dict[str, Any]:
+        return {"value": f"{gigabytes} GB/s", "assumed": assumed_storage}
+
+    assumed = {
+        "name": "assumed storage of a DGX SuperPOD",
+        "network": {"value": "separate", "assumed": assumed_storage},
+        "write": {"bandwidth": rate(20 * units)},
+        "read": {"bandwidth": rate(40 * units)},
+        "client": {"write": rate(4), "read": rate(8)},
+    }
+    local = {} if stated is None else {"local": stated.local}
+    storage = StorageFacts.model_validate(assumed).model_copy(update=local)
+    return storage, {"cluster.storage": assumed_storage}
 
 
 def rank_states(job: Job) -> list[RankStates]:
@@ -143,19 +181,20 @@ class _Saving:
     def __init__(self, loaded: Loaded, job: Job, states: list[RankStates], nbytes: float) -> None:
         self._loaded, self._job, self._states, self._nbytes = loaded, job, states, nbytes
         self._scenario: Scenario = loaded.scenario
-        self._storage: StorageFacts | None = loaded.scenario.cluster.storage
+        self._storage, self._assumed = storage_of(loaded.scenario)
 
     def times(self, checkpoint: CheckpointFile) -> CheckpointTimes:
         """Return the times of a save and of a load."""
         stated = checkpoint.block is not None and checkpoint.durable is not None
-        if stated and (self._storage is None or self._storage.write is None):
+        if stated and self._assumed:
             return CheckpointTimes(
                 self._nbytes, checkpoint.block or 0.0, checkpoint.durable or 0.0,
                 checkpoint.block or 0.0, 0.0, "stated in the scenario",
             )  # fmt: skip
         if checkpoint.mode == "memory":
             return self._memory(checkpoint.copies)
-        return self._stored(checkpoint.mode)
+        name, assumed = self._storage.name, self._assumed
+        return replace(self._stored(checkpoint.mode), storage=name, assumed=assumed)
 
     def _stored(self, mode: str) -> CheckpointTimes:
         """Return the times of a save to the storage: at once, or after a copy on the nodes."""
@@ -173,7 +212,7 @@ class _Saving:
 
     def _on_drives(self) -> float:
         """Return the time of a save to the drives of the nodes, after a copy to the hosts [s]."""
-        local = None if self._storage is None else self._storage.local
+        local = self._storage.local
         if local is None:
             raise PlanError(
                 f"{self._where('mode')}: 'local' needs drives of the nodes, which cluster"
@@ -205,17 +244,8 @@ class _Saving:
     def _where(self, key: str) -> str:
         return self._loaded.where("training", "checkpoint", key)
 
-    def _system(self) -> StorageFacts:
-        if self._storage is None or self._storage.write is None:
-            raise PlanError(
-                f"{self._where('mode')}: cluster '{self._scenario.cluster.name}' states no storage"
-                " to save to (give cluster.storage, training.checkpoint.block and durable, or"
-                " training.checkpoint.mode: memory)"
-            )
-        return self._storage
-
     def _on_fabric(self) -> bool:
-        return self._system().network == "fabric"
+        return self._storage.network == "fabric"
 
     def _copied(self) -> float:
         """Return the time of a copy of the largest share of a rank to its host [s]."""
@@ -231,7 +261,7 @@ class _Saving:
 
     def _moved(self, *, reads: bool = False) -> tuple[float, str]:
         """Return when the last flow between ranks and storage ends [s], and what limits it."""
-        storage = self._system()
+        storage = self._storage
         rate = storage.read if reads else storage.write
         assert rate is not None, "a system that is written is read"
         of_node = [nic_rate(self._scenario)] if self._on_fabric() else []

@@ -6,6 +6,7 @@ from dataclasses import replace
 from clustersim.catalog.reliability import CauseFacts
 from clustersim.errors import PlanError
 from clustersim.failures.causes import FailureCause
+from clustersim.failures.renewal import NEVER
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.scenario.training import RestartFile, Training
@@ -34,7 +35,7 @@ def failure_causes(
         cause
         for name, facts in record.causes.items()
         for cause in _causes(name, facts, record.rate(name) * parts[facts.per], training, times)
-        if cause.rate > 0
+        if cause.rate > 1 / NEVER
     )
 
 

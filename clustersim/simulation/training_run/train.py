@@ -4,7 +4,7 @@ Days, accounts, curves, spread, and published numbers compared.
 """
 
 from collections.abc import Iterator, Mapping
-from math import expm1, inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import numpy as np
 from clustersim.answers import answer_from
 from clustersim.arrays import Floats
 from clustersim.catalog.changes import Settings
-from clustersim.errors import PlanError
+from clustersim.cost.prices import Price
 from clustersim.failures.causes import best_interval, flat_range
 from clustersim.failures.renewal import ACCOUNTS
 from clustersim.memory.verdict import MemoryRoom
@@ -78,12 +78,7 @@ def run_measures(loaded: Loaded) -> RunMeasures:
     PlanError
         when the run does not end.
     """
-    whole = train(loaded)
-    if whole.days is None:
-        raise PlanError(
-            "training: no save survives until the next failure, so that the run does not end"
-        )
-    return answer_from(RunMeasures, whole)
+    return answer_from(RunMeasures, train(loaded))
 
 
 POINTS: Final = 41
@@ -101,12 +96,11 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
     scenario, result = whole.loaded.scenario, whole.stages[-1].result
     accounting = _accounting(whole)
     elapsed, mean = accounting.elapsed, whole.mean_time_between_failures
-    days = elapsed / DAY if isfinite(elapsed) else None
-    interruptions = _interruptions(whole, elapsed)
+    interruptions = _interruptions(whole)
     return TrainAnswer(
         name=whole.loaded.name,
         title=scenario.title,
-        days=days,
+        days=elapsed / DAY,
         goodput=accounting.useful / elapsed,
         interruptions=interruptions,
         accounting=accounting,
@@ -114,6 +108,8 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
         **_bill(whole, accounting),
         devices=scenario.devices,
         nodes=scenario.cluster.nodes,
+        cluster=scenario.cluster.name,
+        accelerator=scenario.cluster.node.accelerator.name,
         tokens=sum(stage.tokens for stage in whole.stages),
         mean_time_between_failures_s=mean if isfinite(mean) else None,
         restart_s=whole.restart,
@@ -126,16 +122,13 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
         calendar=_calendar(whole),
         warnings=tuple(warnings_of(whole)),
         published=tuple(_published(whole, accounting, interruptions)),
-        assumed=result.assumed,
+        assumed={**result.assumed, **whole.times.assumed},
         memory=result.memory.reason,
         fits=result.memory.fits,
         room=answer_from(MemoryRoom, result.memory.answer),
         wall_s=whole.wall,
     )
 
-
-UNBOUNDED: Final = "the run has no end"
-"""Why values of energy and money are missing."""
 
 LEVELS: Final = 400
 """Levels of power over a step."""
@@ -149,15 +142,14 @@ def _bill(whole: WholeRun, accounting: Accounting) -> dict[str, Any]:
     CatalogError
         when there is no site of the name that `costs` has.
     """
-    if not isfinite(accounting.elapsed):
-        return _no_bill(UNBOUNDED)
     scenario, steps, traces = whole.loaded.scenario, [], []
     site = site_of(scenario.costs, f"{whole.loaded.where('costs', 'site')}: ")
     price = rate_of(scenario.costs, scenario.cluster.node.accelerator.name)
     for stage in whole.stages:
         energy, trace = stage.result.energy, stage.result.power
         if energy is None or trace is None:
-            return _no_bill(f"no source states the power of the nodes of {scenario.cluster.name}")
+            hours = scenario.devices * accounting.elapsed / 3600
+            return _without_energy(scenario.cluster.name, hours, price)
         steps.append((stage.seconds / whole.run.work, energy))
         traces.append(trace)
     tokens = sum(stage.tokens for stage in whole.stages)
@@ -174,9 +166,17 @@ def _bill(whole: WholeRun, accounting: Accounting) -> dict[str, Any]:
     }
 
 
-def _no_bill(why: str) -> dict[str, Any]:
-    keys = ("energy_kwh", "power_w", "cost", "co2e_kg")
-    return {**dict.fromkeys(keys), "unavailable": dict.fromkeys(keys, why)}
+def _without_energy(cluster: str, device_hours: float, price: Price | str) -> dict[str, Any]:
+    """Return the price of rented devices, and why the rest is not known."""
+    keys = ("energy_kwh", "power_w", "co2e_kg", "cost")
+    why = dict.fromkeys(keys, f"no source states the power of the nodes of {cluster}")
+    cost = None
+    if isinstance(price, str):
+        why["cost"] = price
+    elif price.includes_electricity:
+        cost = device_hours * price.usd_per_device_hour
+        del why["cost"]
+    return {**dict.fromkeys(keys), "cost": cost, "unavailable": why}
 
 
 # --- time -----------------------------------------------------------------------------------------
@@ -184,36 +184,24 @@ def _no_bill(why: str) -> dict[str, Any]:
 
 def _accounting(whole: WholeRun) -> Accounting:
     """Return the mean accounts of the replications, or the expected ones without them."""
-    if whole.replicated is not None:
-        means = {name: float(whole.replicated.accounts[name].mean()) for name in ACCOUNTS}
-        return Accounting(**means)
-    run, mean = whole.run, whole.mean_time_between_failures
-    planned, expected = run.start + run.work * run.more, whole.expected
-    if not expected:
-        return Accounting(run.work, inf, 0.0, 0.0, 0.0, planned)
-    elapsed = run.work / expected + run.start
-    failures = elapsed / mean
-    restarting = sum(
-        failures * cause.rate * mean * mean * -expm1(-cause.restart / mean)
-        for cause in whole.causes
-    )
-    saving = run.work / run.interval * run.block
-    lost = max(0.0, elapsed - run.work - restarting - saving - planned)
-    return Accounting(run.work, lost, saving, restarting, 0.0, planned)
+    runs, expected = whole.replicated, whole.expectation
+    if runs is None:
+        return Accounting(**expected.accounts)
+    return Accounting(**{name: float(runs.accounts[name].mean()) for name in ACCOUNTS})
 
 
-def _interruptions(whole: WholeRun, elapsed: float) -> float:
+def _interruptions(whole: WholeRun) -> float:
     """Return the mean number of failures and planned stops."""
     runs = whole.replicated
     if runs is None:
-        return min(elapsed / whole.mean_time_between_failures, 1e18)
+        return whole.expectation.failures + whole.expectation.stops
     return float(runs.failures.sum(axis=1).mean() + runs.stops.mean())
 
 
 def _causes(whole: WholeRun, elapsed: float) -> list[CauseAnswer]:
     """Return the causes of failures, the most frequent first."""
-    runs, seconds = whole.replicated, min(elapsed, 1e18)
-    counts = [cause.rate * seconds for cause in whole.causes]
+    runs = whole.replicated
+    counts = [cause.rate * elapsed for cause in whole.causes]
     if runs is not None:
         counts = runs.failures.mean(axis=0).tolist()
     causes = [
@@ -243,8 +231,8 @@ def _spread(whole: WholeRun, elapsed: float) -> RunSpread:
     """Return days and goodput over the replications."""
     runs, seed = whole.replicated, whole.training.seed
     if runs is None:
-        days = min(elapsed / DAY, 1e18)
-        return RunSpread(0, seed, None, None, days, days, days, days, 0.0, 0.0, ())
+        days, goodput = elapsed / DAY, whole.expectation.goodput
+        return RunSpread(0, seed, None, None, days, days, days, days, goodput, goodput, ())
     days_of: Floats = runs.elapsed / DAY
     count = len(days_of)
     deviation = float(days_of.std(ddof=1)) if count > 1 else None
@@ -273,7 +261,7 @@ def _calendar(whole: WholeRun) -> tuple[tuple[float, ...], ...]:
     runs = whole.replicated
     if runs is None or not len(runs.history):
         return ()
-    days = min(MAX_DAYS, int(np.ceil(float(runs.elapsed[0]) / DAY)))
+    days = min(MAX_DAYS, int(np.ceil((whole.run.start + runs.history.sum()) / DAY)))
     hours = np.zeros((days, len(ACCOUNTS)))
     now = 0.0
     first = np.zeros(len(ACCOUNTS))
@@ -316,7 +304,7 @@ def _stages(whole: WholeRun) -> Iterator[StageAnswer]:
 
 def _checkpoint(whole: WholeRun) -> CheckpointAnswer:
     times, mean, run = whole.times, whole.mean_time_between_failures, whole.run
-    storage, written = whole.loaded.scenario.cluster.storage, times.drain or times.durable
+    written = times.drain or times.durable
     fails = isfinite(mean)
     return CheckpointAnswer(
         bytes=times.nbytes,
@@ -328,7 +316,7 @@ def _checkpoint(whole: WholeRun) -> CheckpointAnswer:
         every_steps=round(run.interval / run.step),
         best_s=max(best_interval(times.block, mean), times.drain, run.step) if fails else None,
         flat_s=flat_range(times.block, mean, max(times.drain, run.step)) if fails else None,
-        storage=None if storage is None else storage.name,
+        storage=times.storage,
         limit=times.limit,
         bandwidth=times.nbytes / written if written else None,
         step_slowdown=times.contention.step,
@@ -367,7 +355,7 @@ def _published(
     whole: WholeRun, accounting: Accounting, interruptions: float
 ) -> Iterator[PublishedRunCheck]:
     predicted = {
-        "days": min(accounting.elapsed / DAY, 1e18),
+        "days": accounting.elapsed / DAY,
         "useful_days": accounting.useful / DAY,
         "goodput": accounting.useful / accounting.elapsed,
         "interruptions": interruptions,

@@ -19,6 +19,7 @@ from clustersim.failures.causes import (
     goodput_of_causes,
     mean_time_between,
 )
+from clustersim.failures.progress import ExpectedRun, expected_run, node_wait
 from clustersim.failures.renewal import (
     LongRun,
     NodeReplacement,
@@ -38,10 +39,16 @@ from clustersim.simulation.training_run.checkpoint_flows import (
     with_steps,
 )
 from clustersim.simulation.training_run.failure_causes import failure_causes, restart_seconds
-from clustersim.units import format_seconds, parse
+from clustersim.units import format_duration, format_seconds, parse
 
-MAX_FAILURES: Final = 20_000
-"""Expected failures of a run above which it is not replicated."""
+MAX_EXPECTED: Final = 10_000
+"""Expected failures and planned stops of a run above which it is not replicated."""
+
+LEAST_GOODPUT: Final = 1e-6
+"""Expected goodput below which a run does not progress."""
+
+MAX_SECONDS: Final = 1e12
+"""Longest elapsed time of a run, about 32,000 years [s]."""
 
 LOW: Final = 0.5
 """Goodput below which the answer has a warning with the reason."""
@@ -80,7 +87,8 @@ class WholeRun:
     times : of a checkpoint
     causes : of failures
     run : the run as replications have it
-    replicated : replications; None where failures are too frequent
+    expectation : the run in closed form, with planned stops and waiting for nodes
+    replicated : replications; None where failures or stops are too frequent
     wall : time that the simulation took [s]
     """
 
@@ -90,6 +98,7 @@ class WholeRun:
     times: CheckpointTimes
     causes: tuple[FailureCause, ...]
     run: LongRun
+    expectation: ExpectedRun
     replicated: Replicated | None = None
     wall: float = 0.0
 
@@ -139,20 +148,65 @@ def predict_run(loaded: Loaded) -> WholeRun:
     times = _checkpoint(loaded, training, stages)
     causes = failure_causes(loaded, training, times)
     run = _long_run(loaded, training, stages, times, causes)
-    whole = WholeRun(loaded, training, stages, times, causes, run)
+    whole = WholeRun(loaded, training, stages, times, causes, run, expected_run(run))
+    _check_progress(whole)
     return replace(whole, replicated=_replicated(whole), wall=time.perf_counter() - began)
 
 
 def _replicated(whole: WholeRun) -> Replicated | None:
-    """Return the replications of a run, unless failures are too frequent."""
-    run, expected = whole.run, whole.expected
-    if not expected:
-        return None
-    failures = run.work / expected / whole.mean_time_between_failures
-    if failures > MAX_FAILURES:
+    """Return the replications of a run, unless failures or stops are too frequent."""
+    if whole.expectation.failures + whole.expectation.stops > MAX_EXPECTED:
         return None
     random = bool(whole.causes)
-    return replicate_run(run, whole.training.replications if random else 1, whole.training.seed)
+    count = whole.training.replications if random else 1
+    replicated = replicate_run(whole.run, count, whole.training.seed)
+    if replicated is None:
+        raise PlanError(_no_progress(whole))
+    return replicated
+
+
+def _check_progress(whole: WholeRun) -> None:
+    """Check that a run ends.
+
+    Raises
+    ------
+    PlanError
+        when it is too long, or does not progress.
+    """
+    run, where = whole.run, whole.loaded.where("training")
+    if run.work + run.start > MAX_SECONDS:
+        raise PlanError(
+            f"{where}: the run takes {format_duration(run.work + run.start)} without interruptions,"
+            f" more than {MAX_SECONDS:g} s (shorten it: tokens, steps, samples or epochs; warmup)"
+        )
+    goodput = whole.expectation.goodput
+    if goodput < LEAST_GOODPUT or run.work / goodput > MAX_SECONDS:
+        raise PlanError(_no_progress(whole))
+
+
+def _no_progress(whole: WholeRun) -> str:
+    """Return why a run does not progress: what happens between two of its failures."""
+    run, stop = whole.run, whole.run.stop
+    wait = max((node_wait(run, cause) for cause in run.causes), default=0.0)
+    restart = max((cause.restart for cause in run.causes), default=0.0)
+    spans = {
+        "wait for a node": wait,
+        "restart": restart,
+        "work until a save": run.interval * (1 + run.more),
+        "save": run.block + run.lag,
+    }
+    needed = ", ".join(f"{format_duration(s)} to {name}" for name, s in spans.items() if s)
+    often = []
+    if run.causes:
+        often.append(f"a failure every {format_duration(whole.mean_time_between_failures)}")
+    if stop is not None:
+        length = format_duration(stop.length)
+        often.append(f"a planned stop of {length} every {format_duration(stop.every)}")
+    where = whole.loaded.where("training")
+    return (
+        f"{where}: the run does not progress: {' and '.join(often) or 'no failures'}, and it needs"
+        f" {needed} (use fewer nodes, spares, or a shorter restart, interval or save)"
+    )
 
 
 # --- parts ----------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ class SizeLayout:
     schedule : order of the steps of a pipeline
     chunks : parts of the layers on each stage
     recompute : what the backward recomputes
+    offload : what is held in the memory of the host: `optimiser`, `parameters`, `activations`
     step_time_s : time of a step [s]
     memory_bytes : peak of the fullest stage [B]
     tight : whether it fits in memory with less room than the errors of predictions
@@ -36,6 +37,7 @@ class SizeLayout:
     schedule: str
     chunks: int
     recompute: str
+    offload: tuple[str, ...]
     step_time_s: float
     memory_bytes: float
     tight: bool
@@ -122,8 +124,9 @@ class SizeAnswer:
     laws : what each law gives for the same budget, the requested one first
     energy_kwh : energy of the machine; null where its power is not known [kWh]
     power_w : mean power of the machine; null where its power is not known [W]
-    cost : price of the devices for these days; null where no price is known [USD]
-    price : quotes behind the price
+    cost : price of the devices for these days, of a purchase without electricity; null where no
+        price is known [USD]
+    price : quotes behind the price; or why it is not known
     wall_s : time that the sizing took [s]
     """
 

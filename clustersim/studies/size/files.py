@@ -19,7 +19,7 @@ from clustersim.studies.size.text import (
     range_text,
     rows,
 )
-from clustersim.units import format_number
+from clustersim.units import format_kwh, format_number, format_usd
 from clustersim.workload.scaling_laws import LAWS
 
 
@@ -73,9 +73,9 @@ def _cards(answer: SizeAnswer) -> Iterator[Card]:
     yield Card("Duration", days_text(answer.days), f"on {answer.devices:,} {answer.accelerator}")
     yield Card("Utilisation", f"MFU {percent(answer.mfu)}", format_layout(answer.layout))
     if answer.energy_kwh is not None:
-        yield Card("Energy", f"{format_number(answer.energy_kwh / 1e3, 3)} MWh", "of the machine")
+        yield Card("Energy", format_kwh(answer.energy_kwh), "of the machine")
     if answer.cost is not None:
-        yield Card("Cost", f"{answer.cost:,.0f} USD", answer.price)
+        yield Card("Cost", format_usd(answer.cost), answer.price)
 
 
 def _sizes_table(answer: SizeAnswer) -> Table:

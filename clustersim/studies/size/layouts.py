@@ -12,6 +12,7 @@ from clustersim.answers import answer_from
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.finding import find
 from clustersim.catalog.frameworks import FrameworkRecord
+from clustersim.errors import PlanError
 from clustersim.plan.checks import divisors
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import Loaded, from_mapping, load_cluster
@@ -32,6 +33,9 @@ FIXED: Final = (
 
 RECOMPUTE: Final = (Recompute(), Recompute("selective"), Recompute("full"))
 """Recomputation that is searched."""
+
+OFFLOADS: Final = ((), ("optimiser",), ("parameters",), ("parameters", "activations"))
+"""What the host holds, in the order in which it is tried: less of it is faster."""
 
 NEAR: Final = 0.15
 """How far the sequences of a step may be from the request, relative to it."""
@@ -77,19 +81,38 @@ class Trained(NamedTuple):
 
 
 def fastest_layout(model: str | Mapping[str, Any], machine: Machine) -> Trained | None:
-    """Return the fastest layout of a model; None if none fits.
+    """Return the fastest layout of a model; None if none fits, also with states on the host.
 
     Parameters
     ----------
     model : name of a catalogue file, or the keys of one
     """
-    loaded = _loaded(model, machine)
-    fixed = (*FIXED, *fixed_keys(changes_of(machine.settings), ()))
-    values = {"plan.zero": _zero(machine.framework), "recompute": RECOMPUTE}
-    found = search_layout(loaded, fixed, values, gap=GAP)
-    if found is None:
-        return None
-    return Trained(_layout(found.loaded, found.result), found.result, found.loaded)
+    settings = changes_of(machine.settings)
+    own = any(change.path[0] == "offload" for change in settings)
+    loaded, fixed = _loaded(model, machine), (*FIXED, *fixed_keys(settings, ()))
+    for offload in OFFLOADS[:1] if own or not _hosts_hold(loaded) else OFFLOADS:
+        try:
+            changed = loaded.changed({f"offload.{part}": True for part in offload})
+            zero = _zero(machine.framework, whole="parameters" not in offload)
+            values = {"plan.zero": zero, "recompute": RECOMPUTE}
+            found = search_layout(changed, fixed, values, gap=GAP)
+        except PlanError:
+            if not offload:
+                raise
+            continue  # not allowed by the framework, the machine or the layout
+        if found is not None:
+            return Trained(_layout(found.loaded, found.result), found.result, found.loaded)
+    return None
+
+
+def _hosts_hold(loaded: Loaded) -> bool:
+    """Whether the hosts have memory for gradients and states, as each offload of states needs."""
+    scenario = loaded.scenario
+    host, state = scenario.cluster.node.host, scenario.framework.state.get(scenario.precision)
+    if host is None or state is None or scenario.finetune is not None:
+        return host is not None
+    needed = scenario.model.parameters * (state.gradients + state.optimiser)
+    return needed <= host.memory * scenario.cluster.nodes
 
 
 def _layout(loaded: Loaded, result: Result) -> SizeLayout:
@@ -102,6 +125,7 @@ def _layout(loaded: Loaded, result: Result) -> SizeLayout:
         batch=batch.global_,
         chunks=plan.chunks or 1,
         recompute=str(given.recompute),
+        offload=tuple(part for part, is_held in given.offload.model_dump().items() if is_held),
         step_time_s=result.step_time,
         memory_bytes=result.memory.fullest.peak,
         tight=result.memory.tight,
@@ -143,11 +167,18 @@ def batch_of(sequences: float, devices: int) -> int:
 
 
 @lru_cache
-def _zero(framework: str) -> tuple[int, ...]:
-    """Return the ZeRO stages that are searched: up to 1, else the highest that is offered."""
+def _zero(framework: str, *, whole: bool = True) -> tuple[int, ...]:
+    """Return the ZeRO stages that are searched: up to 1, else the highest that is offered.
+
+    Parameters
+    ----------
+    whole : whether each rank can have all weights of its stage; else only 3 where it is offered
+    """
     record = entry("framework", framework).record
     assert isinstance(record, FrameworkRecord)
     offered = record.zero
+    if not whole and 3 in offered:
+        return (3,)
     return tuple(stage for stage in (1, 0) if stage in offered) or (max(offered),)
 
 

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from clustersim.answers import answer_from
 from clustersim.catalog.changes import Change, changes_of
-from clustersim.cost.prices import price_of
 from clustersim.errors import ScenarioError
 from clustersim.metrics.bill import Bill, bill
+from clustersim.scenario.costs import rate_of
 from clustersim.simulation.training_run.train import train
 from clustersim.studies.size.answer import LawOptimum, SizeAnswer, TrainedSize
 from clustersim.studies.size.layouts import Machine, Trained
@@ -59,10 +59,6 @@ class RunConditions:
             return Goodput(assumed_goodput, "assumed")
         of_run = (*changes_of({"training.tokens": tokens}), *self.settings)
         answer = train(trained.loaded.changed(of_run))
-        if answer.days is None:
-            raise ScenarioError(
-                "training: no save survives until the next failure, so that the run does not end"
-            )
         every = format_seconds(answer.checkpoint.every_s, 3)
         failures = f"{answer.interruptions:,.3g} interruptions, a save every {every}"
         return Goodput(answer.goodput, f"predicted: {failures}")
@@ -166,7 +162,10 @@ def sized_answer(
     """
     result, law = found.trained.result, request.law
     accelerator = result.scenario.cluster.node.accelerator.name
-    drawn, price = _drawn(found, days), price_of(accelerator, "on-demand")
+    price = rate_of(result.scenario.costs, accelerator)
+    drawn, cost = _drawn(found, days), None
+    if not isinstance(price, str):
+        cost = price.usd_per_device_hour * machine.devices * days * 24
     return answer_from(
         SizeAnswer,
         *(_size(law, found), found, machine),
@@ -183,11 +182,8 @@ def sized_answer(
         laws=_laws(law, found.flops),
         energy_kwh=None if drawn is None else drawn.energy_kwh,
         power_w=None if drawn is None else drawn.mean_w,
-        cost=None if price is None else price.usd_per_device_hour * machine.devices * days * 24,
-        price="no quotes"
-        if price is None
-        else f"{price.usd_per_device_hour:.3g} USD per device"
-        f" and hour, {price.term}: {price.quote}",
+        cost=cost,
+        price=price if isinstance(price, str) else price.text,
         wall_s=time.perf_counter() - request.began,
     )
 

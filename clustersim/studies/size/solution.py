@@ -17,6 +17,7 @@ from typing import Final
 from clustersim.catalog.changes import changes_of
 from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.errors import ScenarioError
+from clustersim.escaping import escaped
 from clustersim.studies.size.answer import SizeAnswer
 from clustersim.studies.size.layouts import Machine, Trained, fastest_layout
 from clustersim.studies.size.sizing import DAY, ModelSteps, Sizing, conditions_of, sized_answer
@@ -161,7 +162,11 @@ def _distance(steps: ModelSteps, law: Law) -> float:
 def _first_guess(machine: Machine, law: Law, days: float) -> float:
     """Return the optimum of a budget at 40 % of the peak rate [count]."""
     record = machine.record(machine.nodes).node.accelerator
-    peak = max(fact for name, fact in record.peak.items() if name == machine.precision)
+    if (peak := record.peak.get(machine.precision)) is None:
+        raise ScenarioError(
+            f"--precision {escaped(machine.precision)}: {record.name} has no peak rate of it"
+            f" (known: {', '.join(record.peak)})"
+        )
     return law.optimum(0.4 * peak * machine.devices * days * DAY).parameters
 
 
@@ -196,8 +201,8 @@ def _of_list(
 def _too_large(parameters: float, machine: Machine) -> str:
     return (
         f"a model of {parameters / 1e9:.3g} B parameters, which the law gives for this budget, fits"
-        f" on {machine.devices:,} devices in no layout (use more nodes,"
-        " or a list of smaller models: --family NAME,NAME)"
+        f" on {machine.devices:,} devices in no layout, also with states on the host (use more"
+        " nodes, or a list of smaller models: --family NAME,NAME)"
     )
 
 
@@ -227,7 +232,8 @@ def _trained(model: str, machine: Machine) -> Trained:
     trained = fastest_layout(model, machine)
     if trained is None:
         raise ScenarioError(
-            f"--model {model}: fits on {machine.devices:,} devices in no layout (use more nodes)"
+            f"--model {model}: fits on {machine.devices:,} devices in no layout, also with states"
+            " on the host (use more nodes, or a framework with ZeRO-3)"
         )
     return trained
 

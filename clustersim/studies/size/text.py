@@ -5,7 +5,15 @@ from typing import Final
 
 from clustersim.render.tables import Row, percent
 from clustersim.studies.size.answer import LawOptimum, SizeAnswer, SizeLayout, TrainedSize
-from clustersim.units import GIB, counted, format_number, format_seconds, format_watts
+from clustersim.units import (
+    GIB,
+    counted,
+    format_kwh,
+    format_number,
+    format_seconds,
+    format_usd,
+    format_watts,
+)
 
 COMPARED: Final = ("chinchilla-3", "chinchilla-3-unrounded", "replication", "llama3")
 """Laws that the text compares; the page has all."""
@@ -96,10 +104,11 @@ def format_layout(layout: SizeLayout) -> str:
     zero = f", ZeRO-{layout.zero}" if layout.zero else ""
     recompute = "no" if layout.recompute == "none" else layout.recompute
     chunks = f" with {layout.chunks} chunks" if layout.chunks > 1 else ""
+    host = f", {' and '.join(layout.offload)} on the host" if layout.offload else ""
     schedule = f", {layout.schedule}{chunks}" if layout.pipeline > 1 else ""
     return (
         f"tensor {layout.tensor} x pipeline {layout.pipeline} x data {layout.data}{zero}{schedule},"
-        f" microbatches of {layout.micro}, {recompute} recomputation,"
+        f" microbatches of {layout.micro}, {recompute} recomputation{host},"
         f" {layout.memory_bytes / GIB:.1f} GiB{' (tight)' if layout.tight else ''}"
     )
 
@@ -143,11 +152,11 @@ def _optimum(law: LawOptimum) -> str:
 def _energy(answer: SizeAnswer) -> str:
     if answer.energy_kwh is None or answer.power_w is None:
         return f"not known: no power of {answer.cluster} or its devices"
-    mwh = answer.energy_kwh / 1e3
-    return f"{format_number(mwh, 3)} MWh of the machine, {format_watts(answer.power_w)} mean"
+    energy, mean = format_kwh(answer.energy_kwh), format_watts(answer.power_w)
+    return f"{energy} of the machine, {mean} mean"
 
 
 def _cost(answer: SizeAnswer) -> str:
     if answer.cost is None:
-        return f"not known: no prices of {answer.accelerator}"
-    return f"{answer.cost:,.0f} USD, {answer.price}"
+        return f"not known: {answer.price}"
+    return f"{format_usd(answer.cost)}, {answer.price}"

@@ -50,6 +50,9 @@ DAY: Final = 86_400.0
 ENERGY: Final = "tokens_per_joule"
 """The objective that is one of energy."""
 
+MONEY: Final = ("tokens_per_dollar", "usd_per_hour")
+"""Measures that need a price of the devices."""
+
 BOUNDED: Final = (
     "tokens_per_s", "tokens_per_s_per_device", "samples_per_s", "tflops_per_device_model", "mfu",
     "tokens_per_dollar", ENERGY, "step_time_s", "days",
@@ -209,11 +212,22 @@ def step_request(
             bases.append((further, loaded.changed(further)))
         except (ScenarioError, CatalogError) as problem:
             problems.append(problem)
+    for name in MONEY:
+        if name == measure.name or name in bounds:
+            option = "--objective" if name == measure.name else "--limit"
+            _check_prices(f"{option} {name}", [base for _, base in bases])
     fixed = tuple(fixed_keys(changes, free))
     return StepRequest(
         scenario, changes, tuple(bases), freed, fixed, tuple(problems), measure, bounds, ranges,
         program,
     )  # fmt: skip
+
+
+def _check_prices(option: str, bases: Sequence[Loaded]) -> None:
+    """Check that the devices of all scenarios have a price, before any layout is generated."""
+    prices = [usd_per_hour(base.scenario) for base in bases]
+    if missing := dict.fromkeys(price for price in prices if isinstance(price, str)):
+        raise ScenarioError("\n".join(f"{option}: {why}" for why in missing))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -309,9 +323,8 @@ def scale_of(measure: Measure, loaded: Loaded, option: str) -> float:
     if name in ("tokens_per_s", "tokens_per_s_per_device"):
         return tokens / devices if name.endswith("device") else tokens
     if name == "tokens_per_dollar":
-        if (price := usd_per_hour(scenario)) is None:
-            accelerator = scenario.cluster.node.accelerator.name
-            raise ScenarioError(f"{option}: no price of '{accelerator}' is known")
+        price = usd_per_hour(scenario)
+        assert not isinstance(price, str), "checked before the search"
         return tokens * HOUR / price
     if name == "days":
         training = scenario.training
