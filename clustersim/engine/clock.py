@@ -74,13 +74,15 @@ def time_grid(program: Program) -> TimeGrid:
 
 def _work(actor: Actor, rates: Mapping[Code, float], program: Program, *, repeated: bool) -> float:
     """Return the time of the blocks and transfers of a rank, of each code once or of all steps."""
-    seconds = 0.0
+    seconds = 0.0 if actor.extra is None else float(actor.extra.clip(0.0).sum())
     for code, times in program.order.times(actor.position.stage).items():
         traffic = actor.send[code]
         sent = 0.0
         if traffic is not None:
             sent = traffic.latency + traffic.nbytes / rates[code]
-        seconds += (actor.blocks[code].seconds.total + sent) * (times if repeated else 1)
+        block = actor.blocks[code]
+        taken = block.seconds.total + max(0.0, block.late) + sent
+        seconds += taken * (times if repeated else 1)
     return seconds
 
 

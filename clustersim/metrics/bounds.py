@@ -44,7 +44,7 @@ def check_step(
         busy = compute_bound(actor)
         if busy > step * SLACK:
             raise SimulationError(f"{actor.position} computes {busy:g} s in a step of {step:g} s")
-        if _overlaps(track):
+        if _overlaps(track, step * (SLACK - 1)):
             raise SimulationError(f"{actor.position} runs two blocks at once")
     for link in links[:1]:
         if link.nbytes / link.capacity > step * SLACK:
@@ -110,5 +110,7 @@ def _uncontended(actor: Actor, code: Code) -> float:
     return seconds + traffic.latency + traffic.nbytes / traffic.cap
 
 
-def _overlaps(track: Track) -> bool:
-    return bool(np.any(track.start[1:] < track.end[:-1]) or np.any(track.end < track.start))
+def _overlaps(track: Track, rounding: float) -> bool:
+    """Return whether blocks overlap by more than the rounding of instants [s]."""
+    start, end = track.start, track.end
+    return bool(np.any(start[1:] < end[:-1] - rounding) or np.any(end < start - rounding))

@@ -130,6 +130,12 @@ class Job:
         return slowest_of(self.cluster.accelerator, self.plan.ranks)
 
     @cached_property
+    def peak(self) -> float:
+        """Peak rate of a device at full clock, in the format of its products [FLOP/s]."""
+        device = self.cluster.accelerator
+        return device.peak_rate(self.shard.precision.peak) / device.clock
+
+    @cached_property
     def dispatch(self) -> Dispatch:
         """How the host issues kernels."""
         graphs, own = self.framework.graphs, self.framework

@@ -6,11 +6,13 @@ from pydantic import Field, model_validator
 
 from clustersim.catalog.facts import Count, Fraction, Line, NotNegative, Seconds, Strict, Whole
 
-MOST_FACTOR = 1e6
-"""Maximum factor of a time."""
+MOST_FACTOR = 1e3
+"""Maximum factor of a time, by which kernels are longer or shorter: a device that is a thousand
+times slower has failed, and none is as much faster."""
 
-Factor = Annotated[float, Field(gt=0, le=MOST_FACTOR)]
-Deviation = Annotated[float, Field(gt=0, le=100)]
+Factor = Annotated[float, Field(ge=1 / MOST_FACTOR, le=MOST_FACTOR)]
+Deviation = Annotated[float, Field(gt=0, le=10)]
+Remaining = Annotated[float, Field(ge=1 / MOST_FACTOR, le=1)]
 
 
 class DisturbanceFile(Strict):
@@ -147,7 +149,7 @@ class SlowLinkFile(DisturbanceFile):
     link: Line = Field(
         description="name of the link, one direction, as in the answer: n0.nic1>leaf1"
     )
-    bandwidth: Fraction = Field(1.0, description="share of its bandwidth that remains")
+    bandwidth: Remaining = Field(1.0, description="share of its bandwidth that remains")
     loss: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.0, description="share of its packets that are lost"
     )
@@ -170,7 +172,7 @@ class SlowNicFile(DisturbanceFile):
     type: Literal["slow-nic"]
     node: Whole = Field(description="number of its node")
     nic: Whole = Field(description="its number in the node")
-    bandwidth: Fraction = Field(description="share of its bandwidth that remains")
+    bandwidth: Remaining = Field(description="share of its bandwidth that remains")
 
 
 class FailedNicFile(DisturbanceFile):

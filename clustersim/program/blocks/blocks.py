@@ -100,8 +100,8 @@ class Blocks:
         """Return the time of a step whose device or host is slower than others [s].
 
         The step takes the longer of what its device and its host need, or both where the host
-        waits for each kernel.  While the device follows the host, it is idle as much as without
-        delays, or more where the host is late.
+        waits for each kernel; it is idle where the device follows the host.  With faster kernels
+        it still takes the time of its collectives, as far as it did before.
 
         Parameters
         ----------
@@ -119,7 +119,12 @@ class Blocks:
         if code.paired is None and not self.job.experts.overlapped:
             scale = 1.0 + more / seconds.compute if seconds.compute else 1.0
             waits = np.maximum(waits, self._followed(work, code.kind, pattern, scale, delay))
-        return np.asarray(busy + waits)
+        least = 0.0
+        if np.min(more) < 0:
+            seconds_of = partial(self.communicators.seconds, pattern=pattern)
+            inner, moved = (sum(map(seconds_of, each)) for each in (work.inner, work.moved))
+            least = min(seconds.total, max(inner, moved))
+        return np.maximum(busy + waits, least)
 
     def _followed(
         self, work: BlockWork, kind: str, pattern: Pattern, scale: Floats | float, delay: float
@@ -225,7 +230,7 @@ class Blocks:
         units = self._units(work, kind, pattern)
         exposed = total_seconds(units, ahead) - sum(unit.compute for unit in units)
         carried = [move for unit in units for move in unit.moves]
-        local = local_seconds(job, (t for t in work.transfers if isinstance(t, Collective)))
+        local = local_seconds(job, work.moved)
         by_channel = _by_channel(exposed, carried)
         network = sum(move.seconds for move in carried if move.channel == "network")
         slowed = job.cluster.occupied * max(0.0, network - by_channel.data) if ahead else 0.0

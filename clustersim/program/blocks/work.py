@@ -65,6 +65,17 @@ class BlockWork:
         """All moves of weights and gradients."""
         return [transfer for unit in self.units for transfer in (*unit.fetch, *unit.push)]
 
+    @property
+    def moved(self) -> list[Collective]:
+        """The collectives of these moves."""
+        return [transfer for transfer in self.transfers if isinstance(transfer, Collective)]
+
+    @property
+    def inner(self) -> list[Collective]:
+        """The collectives between kernels."""
+        kernels = (kernel for unit in self.units for kernel in flat(unit.kernels))
+        return [kernel for kernel in kernels if isinstance(kernel, Collective)]
+
 
 Work = dict[tuple[int, str], BlockWork]
 """Work of the blocks of a job, by what a chunk consists of and kind of step."""
@@ -206,9 +217,7 @@ def _calls(job: Job, stage: int, work: Work) -> Calls:
                 for kernel in flat(unit.kernels):
                     if isinstance(kernel, Collective):
                         inner[Call.of(kernel)] += times
-            for move in block.transfers:
-                if isinstance(move, Collective):
-                    moves[Call.of(move)] += 1
+            moves.update(map(Call.of, block.moved))
     return Calls(inner, moves)
 
 

@@ -138,7 +138,8 @@ class Delays:
                 for of_cell in draws.values()
                 for device, jitters in of_cell.items()
             )
-        return StageDelays(late, extra if extra.any() else None, 1.0 if host else factor)
+        factor = 1.0 if host else max(factor, self._job.cluster.accelerator.memory_achieved)
+        return StageDelays(late, extra if extra.any() else None, factor)
 
     # --- always ----------------------------------------------------------------------------------
 
@@ -160,7 +161,8 @@ class Delays:
                 slowest = np.zeros(1)
                 for factor, clock in devices:
                     segments = self._segments.of(stage, code.chunk, code.kind, clock)
-                    slowest = np.maximum(slowest, factor * segments.seconds)
+                    factors = np.maximum(factor, segments.fastest)
+                    slowest = np.maximum(slowest, factors * segments.seconds)
                 met = np.maximum(met, np.add.reduceat(slowest, segments.waits))
             more = float(met.sum()) - base
             whole = self._blocks.disturbed(stage, code, pattern, more, delay)
@@ -226,16 +228,18 @@ class Delays:
             factor, clock = float(effects.factors[device]), float(effects.clocks[device])
             if not jitters and (factor, clock) in plain:
                 continue
-            seconds, attention, waits = self._segments.of(stage, code.chunk, code.kind, clock)
-            own: Floats = np.broadcast_to(seconds * factor, (steps, len(seconds)))
-            if loads is not None:
-                own = own + factor * np.outer(loads - 1.0, attention)
+            segments = self._segments.of(stage, code.chunk, code.kind, clock)
+            own: Floats = np.broadcast_to(segments.seconds, (steps, len(segments.seconds)))
+            factors = np.full(own.shape, factor)
             for jitter, rng in jitters:
-                own = own * jitter_factors(jitter, rng, own.shape)
+                factors = factors * jitter_factors(jitter, rng, own.shape)
+            if loads is not None:
+                own = own + np.outer(loads - 1.0, segments.attention)
+            own = own * np.maximum(factors, segments.fastest)
             if not jitters:
                 plain.add((factor, clock))
             slowest = np.maximum(slowest, own)
-        return np.asarray(np.add.reduceat(slowest, waits, axis=1))
+        return np.asarray(np.add.reduceat(slowest, segments.waits, axis=1))
 
     @cached_property
     def _loads(self) -> Floats:

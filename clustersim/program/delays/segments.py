@@ -41,11 +41,14 @@ class Segments(NamedTuple):
     Attributes
     ----------
     seconds, attention : time of all kernels and of attention, by segment [s]
+    fastest : smallest factor of this time: products at the peak rate of the device, passes at the
+        bandwidth of its memory [unitless]
     waits : the first segment, and those before which replicas wait for each other
     """
 
     seconds: Floats
     attention: Floats
+    fastest: Floats
     waits: NDArray[np.int64]
 
 
@@ -139,7 +142,8 @@ class KernelSegments:
         key = self._job.layers.content(stage, chunk), kind, clock
         if key not in self._segments:
             kernels = self._with_waits(self._blocks.work(stage, chunk, kind).units)
-            self._segments[key] = _segments(kernels, self._points.axes, self._device(clock))
+            device = self._device(clock)
+            self._segments[key] = _segments(kernels, self._points.axes, device, self._job.peak)
         return self._segments[key]
 
     def _device(self, clock: float) -> Accelerator:
@@ -156,15 +160,16 @@ class KernelSegments:
 
 
 def _segments(
-    kernels: Iterable[Kernel | None], axes: frozenset[Axis], device: Accelerator
+    kernels: Iterable[Kernel | None], axes: frozenset[Axis], device: Accelerator, peak: float
 ) -> Segments:
     """Return the segments of kernels, of which None marks a point where replicas wait.
 
     Parameters
     ----------
     axes : of the collectives at which replicas wait
+    peak : rate of products that no device exceeds [FLOP/s]
     """
-    seconds, attention, waits = [0.0], [0.0], [0]
+    seconds, attention, least, waits = [0.0], [0.0], [0.0], [0]
     for kernel in kernels:
         collective = kernel.moved if isinstance(kernel, Overlapped) else kernel
         axis = collective.axis if isinstance(collective, Collective) else None
@@ -174,10 +179,15 @@ def _segments(
         if waiting or axis in OF_CELL:
             seconds.append(0.0)
             attention.append(0.0)
+            least.append(0.0)
         if kernel is None:
             continue
         own = kernel.kernels if isinstance(kernel, Overlapped) else [kernel]
         taken = chain_seconds(own, device, lambda _: 0.0)
         seconds[-1] += taken.compute
         attention[-1] += taken.attention
-    return Segments(np.array(seconds), np.array(attention), np.array(waits))
+        limit = taken.flops / peak + taken.stream * device.memory_achieved
+        least[-1] += min(taken.compute, limit)
+    times = np.array(seconds)
+    fastest = np.divide(least, times, out=np.ones(len(times)), where=times > 0)
+    return Segments(times, np.array(attention), fastest, np.array(waits))

@@ -164,16 +164,10 @@ def _measured(
         routing=job.routing if job.model.experts else None,
         activities=replayed.activities,
         wall=0.0,
-        peak=_peak(job),
+        peak=job.peak,
         departures=loaded.departures,
         disturbances=disturbance_answers(loaded, job.placement),
     )
-
-
-def _peak(job: Job) -> float:
-    """Return the peak rate of a device at full clock [FLOP/s]."""
-    device = job.cluster.accelerator
-    return device.peak_rate(job.shard.precision.peak) / device.clock
 
 
 def _interval(step_time: float, scenario: Scenario) -> Interval:
