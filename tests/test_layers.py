@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
+from wrong_values import wrong_values
+
 PACKAGE = Path(__file__).parent.parent / "clustersim"
 
 LAYERS = """
@@ -321,40 +323,7 @@ def plant(root: Path, files: dict[str, str]) -> Path:
     return package
 
 
-HIGHER, SAME = "which is on a higher layer", "which is on the same layer"
-ROOT = "from the package itself, which only cli may do"
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "complaint"),
-    [
-        ("units.py", "import os\nimport clustersim.catalog", f"2: units imports catalog, {HIGHER}"),
-        ("units.py", "from clustersim.errors import E", f"1: units imports errors, {SAME}"),
-        ("plan/checks.py", "def f():\n    from clustersim.cost import x, y",
-         f"2: plan imports cost, {SAME}"),
-        ("topology/fabrics/torus.py", "from ...program import ops",
-         f"1: topology imports program, {HIGHER}"),
-        ("cost/__init__.py", "from .. import metrics", f"1: cost imports metrics, {HIGHER}"),
-        ("timeline.py", "from . import simulation", f"1: timeline imports simulation, {HIGHER}"),
-        ("engine/replay.py", "if TYPE_CHECKING:\n    from clustersim.scenario import Scenario",
-         f"2: engine imports scenario, {SAME}"),
-        ("runs/store.py", "a = importlib.import_module('clustersim.render.figures')",
-         f"1: runs imports render, {SAME}"),
-        ("metrics/energy.py", "import clustersim", f"1: metrics imports clustersim {ROOT}"),
-        ("metrics/energy.py", "from clustersim import Result",
-         f"1: metrics imports clustersim.Result {ROOT}"),
-        ("helpers.py", "import os", "1: helpers is on no layer: give it a line in the drawing"),
-        ("metrics/energy.py", "def f():\n    import simpy",
-         "2: simpy belongs in engine only, not in metrics"),
-        ("scenario/load.py", "from ruamel.yaml import YAML",
-         "1: ruamel belongs in catalog only, not in scenario"),
-        ("runs/store.py", "import jinja2", "1: jinja2 belongs in render only, not in runs"),
-        ("validation/text.py", "from tools.page import x",
-         "1: validation imports tools, which is not installed with the package"),
-        ("cost/compute.py", "import numpy, networkx",
-         "1: networkx belongs in importers and topology only, not in cost"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("file", "text", "complaint"), wrong_values("imports that break a rule"))
 def test_a_wrong_import_is_named_with_its_line_and_rule(tmp_path, file, text, complaint):
     """Each way to break a rule is found, wherever the import stands and however it is spelt."""
     package = plant(tmp_path, {"__init__.py": "", file: text})

@@ -359,26 +359,10 @@ def test_a_wrong_table_is_one_line(measured, capsys, text, complaint):
     assert not Path("new.yaml").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ((), "--accelerator: missing (the accelerator to fit, such as a100-80gb)\n"),
-        (("--accelerator", "a100"), "--accelerator: no accelerator named 'a100' (did you mean "),
-        (("--accelerator", CHIP), "calibrate: needs --from PATH (.csv of kernels"),
-        (("--accelerator", CHIP, "--from", "no.csv"), "no.csv: no such file\n"),
-        (("--accelerator", CHIP, "--from", "a.txt"), "--from a.txt: must end in .csv (of kernels)"),
-        (("--accelerator", CHIP, "--group", "vtrain"), "--group: no case is of group 'vtrain'"),
-        (
-            ("--accelerator", CHIP, "--group", "torchtitan-h200"),
-            f"calibrate: no row is of '{CHIP}'\n",
-        ),
-        (("--measure", "--accelerator", CHIP), "--accelerator: not allowed with --measure"),
-        (("--accelerator", CHIP, "--out", "a.yml"), "a.yml: must end in .yaml, so that scenarios"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "complaint"), wrong_values("wrong options of calibrate"))
 def test_a_wrong_option_is_one_line(here, capsys, arguments, complaint):
     """Invalid options are reported in a line, with exit code 2."""
-    assert rejected(capsys, "calibrate", *arguments).startswith(complaint)
+    assert rejected(capsys, "calibrate", *arguments.split()).startswith(complaint)
 
 
 def test_a_file_that_is_there_is_kept(measured, capsys):

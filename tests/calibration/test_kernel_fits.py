@@ -26,6 +26,7 @@ from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.runs.workers import InProcess
 from clustersim.simulation.step.simulate import simulate
 from commands import ending, rejected
+from wrong_values import wrong_values
 
 SIZES = (1, 16, 128, 1024, 8192)
 
@@ -334,17 +335,7 @@ def test_a_table_without_gradable_rows_leaves_the_other_tables_graded(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--grade", "x.csv", "--out", "y"], "--out: not allowed with --grade"),
-        (["--grade", "x.csv", "--from", "x.csv"], "--from: not allowed with --grade"),
-        (["--measure", "--grade", "x.csv"], "--grade: not allowed with --measure"),
-        (["x.csv"], "x.csv: needs --from or --grade before it"),
-        (["--grade", "none.csv"], "none.csv: "),
-        (["--from", "other.csv"], "calibrate: no row of the tables can be used; no accelerator"),
-        (["--from", "x.csv", "own.csv"], "--from own.csv: has no column 'accelerator'"),
-        (["--from", "x.csv", "--group", "g"], "--group: not allowed with --from of kernel tables"),
-    ],
+    ("arguments", "complaint"), wrong_values("wrong calls of calibrate for tables")
 )
 def test_a_wrong_call_is_one_line(here, capsys, arguments, complaint):
     """Invalid options and tables are reported in a line, with exit code 2."""
@@ -353,4 +344,4 @@ def test_a_wrong_call_is_one_line(here, capsys, arguments, complaint):
     Path("other.csv").write_text(f"{head}Chip 9,gemm,bf16,1,1,1,1e-6\n")
     Path("own.csv").write_text("kind,shape,precision,seconds\n")
 
-    assert rejected(capsys, "calibrate", *arguments).startswith(complaint)
+    assert rejected(capsys, "calibrate", *arguments.split()).startswith(complaint)

@@ -5,6 +5,7 @@ import pytest
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import load, load_service
 from clustersim.simulation.service.serve import serve
+from wrong_values import wrong_values
 
 NAME = "llama3-70b-h100-serving"
 
@@ -50,25 +51,10 @@ def test_limits_that_no_request_meets_are_a_verdict():
     assert found.tpot_least_s > 0.001
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "complaint"),
-    [
-        (
-            "t.csv",
-            "arrival,input,output\n0,8,8\n-1,8,8\n",
-            "t.csv:3: arrival: -1 s must not be neg",
-        ),
-        ("t.csv", "arrival,input\n0,8\n", "t.csv:1: no column output"),
-        ("t.csv", "arrival,input,output\n0,8.5,8\n", "t.csv:2: input: must be a whole number"),
-        ("t.jsonl", '{"arrival": 0, "input": 8}\n', "t.jsonl:1: output: must be a number"),
-        ("t.jsonl", "no\n", "t.jsonl:1: must be an object with arrival, input, output"),
-        ("t.csv", "arrival,input,output\n", "has 0 requests"),
-        ("t.txt", "x", "must be a .csv or .jsonl file"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "complaint"), wrong_values("traces that are none"))
 def test_a_wrong_trace_is_one_line(here, name, text, complaint):
     """The line names the file, its line, the field and its value."""
-    (here / name).write_text(text, encoding="utf-8")
+    (here / name).write_text(f"{text}\n", encoding="utf-8")
     with pytest.raises(ScenarioError) as caught:
         serve(NAME, [f"load={{trace: {name}}}"])
 

@@ -16,6 +16,7 @@ from clustersim.runs.limits import excess_of, missed_limits
 from clustersim.simulation.measures import measures_of
 from clustersim.simulation.service.request_statistics import least_half_width, waits
 from clustersim.simulation.service.steady_state import saturated, steady_replay
+from wrong_values import wrong_values
 
 SERVICE = measures_of(["service"])
 UNIT = 1_000
@@ -289,27 +290,11 @@ def test_a_rate_of_a_static_batch_has_an_answer():
     assert 0 < steady.sustainable_requests_per_s < 2_000
 
 
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        (
-            {"load": {"concurrency": 3, "input": 16, "output": 1, "requests": 2, "warm_up": 1}},
-            "load.requests: the measured requests end together with those of the warm-up",
-        ),
-        (
-            {"load": {"rate": 5, "input": 16, "output": 1, "cached": True}},
-            "load.cached: requests of one token whose prompts are cached take no time",
-        ),
-        (
-            {"load": {"concurrency": 500_000, "input": 16, "output": 1}},
-            "load.concurrency: 500,000 users make 5,500,000 requests, at most 1,000,000",
-        ),
-    ],
-)
-def test_requests_that_take_no_time_or_are_too_many_are_one_line(changes, complaint):
+@pytest.mark.parametrize(("load", "complaint"), wrong_values("loads that cannot be replayed"))
+def test_requests_that_take_no_time_or_are_too_many_are_one_line(load, complaint):
     """They ended in a ZeroDivisionError, a RuntimeError of the clock, or not at all."""
     with pytest.raises(ScenarioError, match=complaint) as error:
-        clustersim.serve(SMALL, changes | {"plan.replicas": 1})
+        clustersim.serve(SMALL, {"load": json.loads(load), "plan.replicas": 1})
 
     assert "\n" not in str(error.value)
 

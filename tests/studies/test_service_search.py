@@ -13,6 +13,7 @@ from clustersim.simulation.service import steady_state
 from clustersim.studies.search.files import bound_chart
 from clustersim.studies.search.service.candidates import bounded_layouts
 from clustersim.studies.search.text import rows
+from wrong_values import wrong_values
 
 NAME = "llama3-8b-h100-formats"
 LOADS = {
@@ -207,24 +208,13 @@ def test_changes_by_a_factor_are_numbers_in_the_best_scenario(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["--objective", "output_tokens_per_usd"], "has no bound"),
-        (["--objective", "mfu"], "--objective mfu: unknown measure of services"),
-        (["--limit", "mfu=40%"], "--limit mfu: unknown measure"),
-        (["--devices", "0"], "--devices 0: must be at least 1"),
-        (["--devices", "99999"], "nodes of 'dgx-h100', which has"),
-        (["--free", "plan.tensor=a"], "--free plan.tensor=a: must be a whole number"),
-        (["--free", "plan.tenso=2"], "plan.tenso"),
-        (["--set", "plan.tensor=3"], "no layout is valid"),
-        (["--as", "megatron"], "--as: has no effect"),
-    ],
+    ("words", "complaint"), wrong_values("wrong options of a search of services")
 )
 def test_bad_input_is_one_line(capsys, tmp_path, monkeypatch, words, complaint):
     """The line names the option and what is allowed; the exit code is 2."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as end:
-        main(["search", "llama3-70b-h100-serving", *words])
+        main(["search", "llama3-70b-h100-serving", *words.split()])
     err = capsys.readouterr().err
 
     assert end.value.code == 2

@@ -1,5 +1,6 @@
 """Tori: routes by arithmetic against shortest paths, rings by their rule, walks round two axes."""
 
+import json
 from itertools import combinations, pairwise
 from math import prod
 
@@ -15,6 +16,7 @@ from clustersim.topology.cluster import build_cluster
 from clustersim.topology.fabrics.grid import circuit
 from clustersim.topology.fabrics.torus import build_torus
 from clustersim.topology.links import Hop
+from wrong_values import wrong_values
 
 MODEST = settings(max_examples=20, deadline=None)
 MANY = settings(max_examples=60, deadline=None)
@@ -244,28 +246,11 @@ def test_a_walk_visits_every_place_once_and_closes_where_one_can(a, b, ring_a, r
         assert graph.has_edge(walk.cells[-1], walk.cells[0])
 
 
-@pytest.mark.parametrize(
-    ("nodes", "more", "complaint"),
-    [
-        (
-            48,
-            {"job": [4, 2]},
-            "cluster.fabric.job: 4 x 2 is 8 nodes, but cluster.nodes is 48 (make them equal)",
-        ),
-        (25, {}, "cluster.nodes: 25, but the torus 4 x 6 has 24 nodes"),
-        (
-            12,
-            {"joined": [[0, 1]], "virtual": True},
-            "cluster.fabric.virtual: requires a whole block of nodes, but 12 are a part of 4 x 6"
-            " (set the lengths of the block in cluster.fabric.job)",
-        ),
-    ],
-    ids=["job", "nodes", "virtual"],
-)
-def test_a_block_of_another_size_is_refused(nodes, more, complaint):
+@pytest.mark.parametrize(("shape", "complaint"), wrong_values("blocks of another size"))
+def test_a_block_of_another_size_is_refused(shape, complaint):
     """The message names the key, both numbers and what to do."""
     with pytest.raises(PlanError) as error:
-        torus([4, 6], [0, 0], nodes=nodes, **more)
+        torus([4, 6], [0, 0], **json.loads(shape))
 
     assert str(error.value) == complaint
 

@@ -1,10 +1,13 @@
 """Measured effects of stragglers: which rows are graded, how, and why others are not."""
 
+import json
+
 import pytest
 
 from clustersim.validation.case_runs import run_cases
 from clustersim.validation.cases.rows import parse_entries
 from clustersim.validation.families.stragglers import expected_maximum
+from wrong_values import wrong_values
 
 
 def outcome(**row):
@@ -92,22 +95,11 @@ def test_a_gain_with_assumed_settings_is_graded_and_not_scored(row):
 
 
 @pytest.mark.parametrize(
-    ("row", "why"),
-    [
-        ({"kind": "distribution"}, "a distribution of steps or jobs without their causes"),
-        ({"kind": "cause"}, "a share of the jobs of a fleet, of which none is stated"),
-        ({"kind": "law"}, "a correlation over many jobs, of which none is stated"),
-        ({}, "no effect that a scenario expresses"),
-        (
-            {"kind": "counterfactual", "measured": {"throughput_gain": 0.1}},
-            "a gain without its change",
-        ),
-        ({"kind": "oracle", "measured": {"expected_max_sigma": 1.4}}, "not stated: ranks"),
-    ],
+    ("row", "why"), wrong_values("rows of stragglers that no scenario expresses")
 )
 def test_a_row_that_no_scenario_expresses_has_its_reason(row, why):
     """Rows about many jobs, or without the setting behind a gain, are listed with the reason."""
-    found = outcome(**row)
+    found = outcome(**json.loads(row))
 
     assert not found.gradable
     assert found.answer.why == why

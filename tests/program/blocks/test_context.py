@@ -9,6 +9,7 @@ from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from clustersim.workload.kernels import Collective, Flash, flat
 from clustersim.workload.model import Layer
+from wrong_values import wrong_values
 
 METHODS = ("ring", "all-gather", "ulysses")
 PLAIN = Layer()
@@ -150,25 +151,10 @@ def test_gradients_are_summed_over_slices_as_well():
     assert tail.gradients[0][0].name == "all-reduce over 16 ranks, stage 0"
 
 
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        (["batch.sequence=32764"], "needs sequences of a multiple of 8 tokens, not 32764"),
-        (
-            ["plan.context_method=ulysses", "plan.context=16", "plan.data=1", "plan.tensor=1",
-                "model.heads=24", "model.kv_heads=24", "model.hidden=3072", "batch.global=1"],
-            "16 does not divide the 24 heads of a tensor rank"
-        ),
-        (
-            ["plan.context=1", "plan.data=16", "plan.context_method=ulysses"],
-            "plan.context_method: has no effect with context 1"
-        ),
-        (["framework=megatron-lm"], "'ring' is not offered by 'megatron-lm'")
-    ]
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "complaint"), wrong_values("sequences that cannot be shared"))
 def test_sequences_that_cannot_be_shared_are_told_why(changes, complaint):
     """One line has the rule that is violated, and what works."""
     with pytest.raises(PlanError) as caught:
-        build_job(scenario(*changes))
+        build_job(scenario(*changes.split()))
 
     assert complaint in str(caught.value)
