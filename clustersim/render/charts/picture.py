@@ -13,7 +13,10 @@ MAXIMUM: Final = 1_000
 """Rows of the table behind a chart."""
 
 SENTENCE: Final = 32
-"""Letters of a cell that is a sentence and not a name."""
+"""Letters of a cell that is a sentence, which a narrow column would make a tower of words."""
+
+WORD: Final = 22
+"""Letters of a cell that is not broken where there is room."""
 
 Cell = str | float | None
 """A value of a picture: a number or a word; None where there is none."""
@@ -54,11 +57,18 @@ class Table:
         return len(self.rows)
 
     @property
-    def texts(self) -> tuple[bool, ...]:
-        """Whether each column has sentences, which a narrow column would make towers of words."""
+    def styles(self) -> tuple[str, ...]:
+        """How each column is set: numbers, sentences, or words that stay on one line."""
         if not self.rows:
-            return (False,) * len(self.columns)
-        return tuple(max(map(len, column)) > SENTENCE for column in zip(*self.rows, strict=True))
+            return ("",) * len(self.columns)
+        return tuple(
+            "number" if column.number else _style(max(map(len, cells)))
+            for column, cells in zip(self.columns, zip(*self.rows, strict=True), strict=True)
+        )
+
+
+def _style(longest: int) -> str:
+    return "text" if longest > SENTENCE else "word" if longest <= WORD else ""
 
 
 def text_table(

@@ -50,7 +50,7 @@ def draw_scatter_with_front(axes: "Axes", picture: ScatterWithFront) -> None:
 
 def draw_lines(axes: "Axes", picture: Lines) -> None:
     """Draw bands, then series in their order."""
-    picture = picture.framed()
+    room, picture = lines_room(picture), picture.framed()
     for band in picture.bands:
         axes.fill_between(band.x, band.low, band.high, color=paint("grid"), linewidth=0)
     for series in picture.series:
@@ -64,7 +64,6 @@ def draw_lines(axes: "Axes", picture: Lines) -> None:
     axes.grid(color=paint("grid"), linewidth=0.6)
     axes.set_axisbelow(True)
     if labels := _labels(picture):
-        room = lines_room(picture)
         columns = legend_columns(labels, room.width - room.left)
         axes.legend(
             frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=columns,

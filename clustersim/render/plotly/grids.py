@@ -66,7 +66,7 @@ def _frame(best: tuple[int, int] | None) -> list[Figure]:
     if best is None:
         return []
     return [
-        {"type": "rect", **_around(*best, 0.48), "line": {"color": colour("warning"), "width": 3}}
+        {"type": "rect", **_around(*best, 0.495), "line": {"color": colour("warning"), "width": 3}}
     ]
 
 

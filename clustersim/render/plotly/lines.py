@@ -21,7 +21,7 @@ ROW: Final = 26
 
 def lines(picture: Lines) -> Plot:
     """Return bands, then series in their order."""
-    picture = picture.framed()
+    height, picture = _height(picture), picture.framed()
     data = [*map(_band, picture.bands), *(_series(each, picture) for each in picture.series)]
     remarks = [_remark(place, text) for place, text in picture.remarks]
     legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "maxheight": 1}
@@ -36,7 +36,7 @@ def lines(picture: Lines) -> Plot:
         annotations=remarks,
         margin=margin,
     )
-    return Plot(data, figure, _height(picture))
+    return Plot(data, figure, height)
 
 
 def _height(picture: Lines) -> int:

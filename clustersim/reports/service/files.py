@@ -16,7 +16,7 @@ from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import labelled, percent
 from clustersim.reports.measures import LEGENDS, part_kind, part_name
-from clustersim.reports.service.text import published, rows
+from clustersim.reports.service.text import published_cells, rows
 from clustersim.reports.step import scenario, sources_section
 from clustersim.simulation.measures import QUANTILES
 from clustersim.simulation.service.answer import LoadPoint
@@ -139,8 +139,9 @@ def _time(result: "ServeResult") -> tuple[Section, ...]:
 def _published(result: "ServeResult") -> tuple[Section, ...]:
     if not result.published:
         return ()
-    lines = ((published(check).partition(";")[0], check.source) for check in result.published)
-    table = text_table("Published and predicted", ("metric", "source"), lines)
+    names = ("metric", ">published", ">predicted", ">error", "source")
+    caption = "Published and predicted; the error is predicted / published - 1"
+    table = text_table(caption, names, map(published_cells, result.published))
     return (Section("Published numbers", "published", (), (table,)),)
 
 

@@ -301,17 +301,23 @@ _TIMES: Final = ("ttft_s", "tpot_s", "latency_s")
 
 def published(check: "ServedCheck") -> str:
     """Return a published value with the predicted one."""
-    name = _METRICS[check.metric] + (f" ({check.statistic})" if check.statistic != "mean" else "")
-    value = metric_text(check.metric, check.value)
+    name, value, predicted, error, source = published_cells(check)
     if check.changed:
         keys = ", ".join(check.changed[:MOST])
-        return f"{name} {value} for another service (this one has other {keys}); {check.source}"
-    if check.predicted is None:
-        return f"{name} {value}, predicted none: it does not fit; {check.source}"
-    error = "" if check.error is None else f" ({percent(check.error, '+')})"
-    return f"{name} {value}, predicted {metric_text(check.metric, check.predicted)}{error};" + (
-        f" {check.source}"
-    )
+        return f"{name} {value} for another service (this one has other {keys}); {source}"
+    text = f"{predicted} ({error})" if error else predicted
+    return f"{name} {value}, predicted {text}; {source}"
+
+
+def published_cells(check: "ServedCheck") -> tuple[str, str, str, str, str]:
+    """Return the name of a metric, its published and predicted value, the error and the source."""
+    name = _METRICS[check.metric] + (f" ({check.statistic})" if check.statistic != "mean" else "")
+    predicted = "none: it does not fit"
+    if check.predicted is not None:
+        predicted = metric_text(check.metric, check.predicted)
+    error = "" if check.error is None else percent(check.error, "+")
+    value = metric_text(check.metric, check.value)
+    return name, value, predicted, "another service" if check.changed else error, check.source
 
 
 def _assumed(result: "ServeResult") -> list[Row]:

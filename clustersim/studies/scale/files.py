@@ -122,5 +122,8 @@ def _details(curves: Sequence[ScalingCurve]) -> Section:
         for key, reason in curve.assumed.items()
     )
     caption = "Losses, published numbers, skipped points and assumptions"
-    table = text_table(caption, ("about", "curve", "detail"), (*lines, *reasons))
+    every = [["about", "curve", "detail"], *map(list, (*lines, *reasons))]
+    if len(curves) == 1:
+        every = [[about, detail] for about, _, detail in every]
+    table = text_table(caption, every[0], every[1:])
     return Section("Details", "lines", (), (table,))

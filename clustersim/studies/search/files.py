@@ -11,7 +11,7 @@ from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import labelled, percent, short_keys
-from clustersim.reports.measures import cells, headlines, waterfall
+from clustersim.reports.measures import cells, headlines, mark_tight, waterfall
 from clustersim.simulation.measures import BRIEF, Account, Measure, measures_of
 from clustersim.studies.search.answer import (
     FrontOfLayouts,
@@ -138,11 +138,12 @@ def _ranking(answer: SearchAnswer) -> Section:
         f">{name.removeprefix('plan.')}" if all(each.isdecimal() for each in column) else name
         for name, column in zip(short_keys([*columns]), columns.values(), strict=True)
     ]
-    lines = (
-        (f"{rank:,}", *of_keys, *cells(measures, one.measures), format_bound(one, answer))
+    lines = [
+        [f"{rank:,}", *of_keys, *cells(measures, one.measures), format_bound(one, answer)]
         for rank, (one, *of_keys) in enumerate(zip(found, *columns.values(), strict=True), 1)
-    )
-    names = (">rank", *heads, *(f">{m.label}" for m in measures), ">bound over replay")
+    ]
+    names = [">rank", *heads, *(f">{m.label}" for m in measures), ">bound over replay"]
+    names, *lines = mark_tight([names, *lines], [one.tight for one in found])
     more = len(every) - SHOWN
     rest = f"; {more:,} more are in search.csv" if more > 0 else ""
     table = text_table(f"Layouts that fit, the best first{rest}", names, lines, "Find layouts")
