@@ -76,21 +76,24 @@ def _files(result: "ServeResult", loaded: "LoadedService", command: str) -> "Stu
 
 def _show(result: "ServeResult", written: "list[Row]") -> None:
     """Print the answer in lines, then the curve over the load if it has several."""
-    from clustersim.reports.service.text import curve_table, rows
+    from clustersim.reports.service.text import curve_table, rows, times_table
 
     print_rows(result.scenario.title, rows(result))
     if len(result.curve) > 1:
-        _print_curve(result.scenario.load.kind, curve_table(result.curve))
+        kind = result.scenario.load.kind
+        _print_curve(f"over {kind}", curve_table(result.curve))
+        if any(each.intervals for point in result.curve for each in point.times.values()):
+            _print_curve(f"times over {kind}, with 95 % intervals", times_table(result.curve))
     print_rows(None, written)
 
 
-def _print_curve(kind: str, table: list[list[str]]) -> None:
-    """Print the curve over the load."""
+def _print_curve(title: str, table: list[list[str]]) -> None:
+    """Print a table of the curve over the load."""
     from clustersim.cli.options import print_table
     from clustersim.cli.output import echo
 
-    echo(f"\nover {kind}:")
-    print_table(table)
+    echo(f"\n{title}:")
+    print_table(table, ["time"])
     echo()
 
 

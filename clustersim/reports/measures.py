@@ -9,7 +9,15 @@ from clustersim.render.charts.bars import NEGLIGIBLE, Step, Waterfall, time_unit
 from clustersim.render.charts.lines import Series
 from clustersim.render.charts.picture import Axis
 from clustersim.render.tables import CAUTION, WARNING, kind_of, percent, words
-from clustersim.simulation.measures import BRIEF, HEADLINES, Account, Kind, Measure, measures_of
+from clustersim.simulation.measures import (
+    BRIEF,
+    HEADLINES,
+    QUEUE_GROWTH,
+    Account,
+    Kind,
+    Measure,
+    measures_of,
+)
 from clustersim.units import format_seconds
 
 SAME: Final = 5e-4
@@ -69,12 +77,16 @@ def headlines(
 ) -> list[Measure]:
     """Return the measures of a table: some first, then the headlines that any answer has.
 
+    Where the queue of a service grows, its growth is the last one.
+
     Parameters
     ----------
     of : headlines by kind
     """
+    numbers = [*numbers]
     table, present = measures_of(kinds), {name for each in numbers for name in each}
-    names = [*first, *(name for kind in kinds for name in of[kind])]
+    unstable = any(each.get(QUEUE_GROWTH) for each in numbers)
+    names = [*first, *(name for kind in kinds for name in of[kind]), *[QUEUE_GROWTH] * unstable]
     return [table[name] for name in dict.fromkeys(names) if name in present and name in table]
 
 

@@ -191,6 +191,11 @@ QUEUE_GROWTH: Final = "queue_growth"
 then misses every limit."""
 
 
+def _growth(value: float) -> str:
+    """Return by how much a queue grows: one that does not is stable."""
+    return f"unstable, +{format_number(value, 3)}/s" if value else "stable"
+
+
 def _of_a_service() -> Iterable[Measure]:
     """Yield the measures of a service; times are means, or percentiles."""
     rate, later = _with("tokens/s"), ("token", "first token")
@@ -201,14 +206,15 @@ def _of_a_service() -> Iterable[Measure]:
         ("total_tokens_per_s_per_device", "throughput per device with prompts", "total per device",
          "tokens/s", _MORE, rate),
         ("tokens_per_s_per_user", "speed of a user", "per user", "tokens/s", _MORE, rate),
-        ("requests_per_s", "request rate", "requests/s", "1/s", _MORE, _with("requests/s")),
-        ("goodput", "goodput", "goodput", "1/s", _MORE, _with("requests/s")),
+        ("requests_per_s", "request rate", "requests/s", "requests/s", _MORE, _with("requests/s")),
+        ("goodput", "goodput", "goodput", "requests/s", _MORE, _with("requests/s")),
         ("output_tokens_per_joule", "tokens per joule", "tokens/J", "tokens/J", _MORE,
          _with("tokens/J")),
         ("output_tokens_per_usd", "tokens per dollar", "tokens/USD", "tokens/USD", _MORE,
          _with("tokens/USD")),
-        ("sustainable_rate", "sustainable rate", "sustains", "1/s", _MORE, _with("requests/s")),
-        (QUEUE_GROWTH, "growth of the queue", "queue grows", "1/s", None, _with("requests/s")),
+        ("sustainable_rate", "sustainable rate", "sustains", "requests/s", _MORE,
+         _with("requests/s")),
+        (QUEUE_GROWTH, "growth of the queue", "queue", "requests/s", None, _growth),
         *((name + suffix, label + of, heading + of, "s", _LESS, format_seconds)
           for name, label, heading in (("ttft", "time to first token", "first token"),
                                        ("tpot", "time per token", "each token"),

@@ -1,6 +1,8 @@
 """Services at a rate: queues against theory, what is unstable, and what rates and times are of."""
 
 import json
+import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -329,3 +331,68 @@ def test_loads_are_checked_before_the_first_is_simulated(capsys, tmp_path):
             main(["serve", str(path), "--loads", loads])
 
         assert complaint in capsys.readouterr().err
+
+
+RISING = {
+    "short": {"input": 256, "output": {"uniform": [1, 16]}},
+    "bursty": {"input": {"uniform": [16, 512]}, "output": 8, "arrivals": "bursty"},
+}
+
+
+@pytest.mark.parametrize(("engine", "load"), [("vllm", "short"), ("sglang", "bursty")])
+def test_times_do_not_fall_as_the_rate_rises_but_within_their_intervals(load, engine):
+    """Means and 99th percentiles fell by up to 67 % in some steps of a curve: ramp and luck."""
+    scenario = SMALL | {
+        "engine": engine,
+        "plan": {"tensor": 1},
+        "load": RISING[load] | {"rate": 20},
+    }
+    most = clustersim.serve(scenario).steady.sustainable_requests_per_s
+
+    curve = clustersim.serve(scenario, loads=[most * part for part in (0.2, 0.5, 0.8)]).curve
+
+    assert all(point.stable for point in curve)
+    for before, after in pairwise(curve):
+        for name in ("ttft", "latency"):
+            for statistic in ("mean", "p99"):
+                low, _ = before.times[name].intervals[statistic]
+                _, high = after.times[name].intervals[statistic]
+                assert high >= low, f"{name} {statistic} from {before.load} to {after.load}"
+
+
+def test_a_curve_prints_each_percentile_with_its_interval_and_the_growth_of_a_queue(
+    capsys, tmp_path
+):
+    """Rates that are not sustained have a mark with the growth instead of a missing number."""
+    path = tmp_path / "service.json"
+    path.write_text(json.dumps(SMALL | {"plan": {"tensor": 1}}))
+    with pytest.raises(SystemExit, match="0"):
+        main(["serve", str(path), "--loads", "10,1000", "--out", str(tmp_path / "out")])
+
+    lines = capsys.readouterr().out.splitlines()
+    (first,) = (line for line in lines if line.split()[:3] == ["10", "first", "token"])
+    (last,) = (line for line in lines if line.split()[:1] == ["1,000"] and "unstable" in line)
+    assert first.count("+/-") == 4
+    assert re.search(r"unstable, \+\d+/s", last)
+    head = (tmp_path / "out" / "load.csv").read_text().partition("\n")[0].split(",")
+    assert {"queue_growth_per_s", "ttft_mean_low", "latency_p99_high"} <= {*head}
+
+
+def test_studies_mark_the_points_whose_queue_grows(capsys, tmp_path, monkeypatch):
+    """`scale` had a missing column, `whatif` ended where the scenario itself is unstable."""
+    monkeypatch.chdir(tmp_path)
+    load = {"rate": 400, "input": 256, "output": 8}
+    path = tmp_path / "service.json"
+    path.write_text(json.dumps(SMALL | {"plan": {"tensor": 1}, "load": load}))
+    for words in (
+        ["scale", str(path), "--strong", "1,4", "--axis", "replicas"],
+        ["whatif", str(path), "--set", "plan.replicas=4"],
+    ):
+        with pytest.raises(SystemExit, match="0"):
+            main([*words, "--jobs", "1", "--store", "s.db"])
+
+    out = capsys.readouterr().out
+    assert len(re.findall(r"unstable, \+\d+/s", out)) == 2
+    assert len(re.findall(r" stable ", out)) == 2
+    assert re.search(r"unstable, it grows on 1 devices by \d+ requests a second", out)
+    assert "plan.replicas=4 helps: sustainable rate" in out

@@ -298,3 +298,15 @@ def test_replicas_are_sized_to_a_rate_with_their_routing():
     assert found.best.steady.stable
     assert found.best.ttft_s.p99 <= 0.15
     assert found.best.counts.devices == found.ranked[0].set_["plan.replicas"]
+
+
+def test_the_bound_of_a_rate_holds_where_some_prompts_are_short():
+    """Prompts of one token each made 4,096 tokens dear: 17 requests/s were proven, 46 sustained."""
+    load = {"rate": 10.0, "input": {"uniform": [1, 1024]}, "output": {"uniform": [1, 16]}}
+    loaded = load_service(NAME, {"load": load, "plan": {"tensor": 1}})
+    (one,) = bounded_layouts([loaded], 1, {}, False).fit
+
+    steady = clustersim.serve(loaded).steady
+
+    assert one.bound["sustainable_rate"] >= steady.sustainable_requests_per_s - steady.half_width
+    assert one.bound["sustainable_rate"] <= 1.5 * steady.sustainable_requests_per_s

@@ -49,10 +49,17 @@ def files_of(
 def _curve(curve: Sequence[LoadPoint]) -> Iterator[Sequence[Any]]:
     names = [field.name for field in fields(LoadPoint) if field.name != "times"]
     of_times = [(time, each) for time in ("ttft", "tpot", "latency") for each in QUANTILES]
-    yield [*names, *(f"{time}_{each}" for time, each in of_times)]
+    known = [(time, each) for time in ("ttft", "tpot", "latency") for each in ("mean", *QUANTILES)]
+    ends = [f"{time}_{each}_{end}" for time, each in known for end in ("low", "high")]
+    yield [*names, *(f"{time}_{each}" for time, each in of_times), *ends]
     for point in curve:
         statistics = [getattr(point.times.get(time), each, None) for time, each in of_times]
-        yield [*(getattr(point, name) for name in names), *statistics]
+        intervals = [
+            end
+            for time, each in known
+            for end in getattr(point.times.get(time), "intervals", {}).get(each, (None, None))
+        ]
+        yield [*(getattr(point, name) for name in names), *statistics, *intervals]
 
 
 def page(
@@ -201,16 +208,17 @@ def _latency_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
         for quantile, stroke in _STROKES.items():
             values = tuple(getattr(times, quantile) for _, times in points)
             series.append(Series("", loads, values, colour, "", stroke))
-        if len(points) > 1 and all("mean" in times.intervals for _, times in points):
-            low, high = zip(*(times.intervals["mean"] for _, times in points), strict=True)
-            bands.append(Band(loads, low, high))
+        for statistic in ("mean", "p99"):
+            if len(points) > 1 and all(statistic in times.intervals for _, times in points):
+                low, high = zip(*(times.intervals[statistic] for _, times in points), strict=True)
+                bands.append(Band(loads, low, high))
     return Lines(
         title=_growth(result, curve),
         caption=_caption(result),
         description="Times of a request over the load: to the first token, for each further token,"
         " and in all.",
-        note="Means with markers, and with their 95 % intervals at a rate; medians dotted, 99th"
-        " percentiles dashed.",
+        note="Means with markers, medians and 90th percentiles dotted, 99th percentiles dashed; at"
+        " a rate means and 99th percentiles with their 95 % intervals.",
         contents="latency over the load",
         x=_load_axis(result, curve),
         y=Axis("time", "s", log=10),
@@ -219,7 +227,7 @@ def _latency_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
     )
 
 
-_STROKES: Final[Mapping[str, Stroke]] = {"p50": "dotted", "p99": "dashed"}
+_STROKES: Final[Mapping[str, Stroke]] = {"p50": "dotted", "p90": "dotted", "p99": "dashed"}
 
 
 def _growth(result: "ServeResult", curve: Sequence[LoadPoint]) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from clustersim.render.tables import Row, percent
 from clustersim.reports.measures import part_name
+from clustersim.simulation.measures import QUEUE_GROWTH, measures_of
 from clustersim.units import (
     GIB,
     counted,
@@ -341,7 +342,7 @@ def curve_table(curve: "Sequence[LoadPoint]") -> list[list[str]]:
         table.append(
             [
                 format_number(point.load),
-                "grows" if first is None else format_seconds(first.mean, 3),
+                format_seconds(first.mean, 3) if first is not None else _growth(point),
                 "-" if first is None else format_seconds(first.p99, 3),
                 "-" if each is None else format_seconds(each.mean, 3),
                 "-" if each is None else format_seconds(each.p99, 3),
@@ -353,6 +354,38 @@ def curve_table(curve: "Sequence[LoadPoint]") -> list[list[str]]:
             ]
         )
     return table
+
+
+def _growth(point: "LoadPoint") -> str:
+    """Return by how much the queue of a load grows."""
+    return measures_of(("service",))[QUEUE_GROWTH].text(point.queue_growth_per_s or 0.0)
+
+
+_STATISTICS: Final = {"mean": "mean", "p50": "50 %", "p90": "90 %", "p99": "99 %"}
+"""Statistics of the table of times, with their headings."""
+
+_NAMES: Final = {"ttft": "first token", "tpot": "each token", "latency": "request"}
+"""Times of a request, as the tables name them."""
+
+
+def times_table(curve: "Sequence[LoadPoint]") -> list[list[str]]:
+    """Return mean and percentiles of times over the load, each with half its interval."""
+    table = [["load", "time", *_STATISTICS.values()]]
+    for point in curve:
+        for name, times in point.times.items():
+            cells = [_with_interval(times, each) for each in _STATISTICS]
+            table.append([format_number(point.load), _NAMES[name], *cells])
+    return table
+
+
+def _with_interval(times: "Statistics", name: str) -> str:
+    """Return a statistic with half the width of its 95 % interval, where it has one."""
+    text = format_seconds(getattr(times, name), 3)
+    if name not in times.intervals:
+        return text
+    low, high = times.intervals[name]
+    share = (high / low) ** 0.5 - 1 if low else 0.0
+    return f"{text} +/- {format_number(100 * share, 2)} %"
 
 
 def layout_text(plan: "ReplicaFile") -> str:

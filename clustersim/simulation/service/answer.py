@@ -308,6 +308,7 @@ class LoadPoint:
     kv_occupancy : most blocks of the KV cache in use, of all blocks
     times : these times with their percentiles and intervals: `ttft`, `tpot`, `latency`
     stable : whether it sustains the rate of its requests; null where they have none
+    queue_growth_per_s : requests by which its queue grows in a second; null where they have no rate
     """
 
     load: float
@@ -322,6 +323,7 @@ class LoadPoint:
     kv_occupancy: float
     times: Mapping[str, Statistics] = field(default_factory=dict)
     stable: bool | None = None
+    queue_growth_per_s: float | None = None
 
 
 @record

@@ -139,6 +139,7 @@ def _point(load: float, result: ServeResult) -> LoadPoint:
         kv_occupancy=max(result.replayed.peak_blocks) / result.model.blocks,
         times=known,
         stable=None if result.steady is None else result.steady.stable,
+        queue_growth_per_s=None if result.steady is None else result.steady.queue_growth_per_s,
     )
 
 

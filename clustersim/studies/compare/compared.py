@@ -8,7 +8,7 @@ from clustersim.errors import ScenarioError, SimulationError
 from clustersim.runs.arguments import check, settings_of, variant_of
 from clustersim.runs.variants import FAILED, Run, ScenarioAnswer, Variant
 from clustersim.scenario.load import Loaded, LoadedService
-from clustersim.simulation.measures import Kind
+from clustersim.simulation.measures import QUEUE_GROWTH, Kind
 
 EXAMPLES: Final = (("frontier-22b", "batch.micro=2"), ("llama3-70b-h100-serving", "precision=fp8"))
 """A shipped scenario and a change, for the message on a single scenario: of training, a service."""
@@ -81,9 +81,12 @@ def usual_measure(
     """Return the measure that describes answers of one kind.
 
     Days of whole runs; the step time, or the throughput of steps for different work; of services
-    the rate of a device, or the latency where the load is the same for a faster one.
+    the rate of a device, or the latency where the load is the same for a faster one, or the rate
+    that each sustains where a queue grows.
     """
     first = loaded[0]
+    if any(each.measures().get(QUEUE_GROWTH) for each in answers):
+        return "sustainable_rate"
     if isinstance(first, LoadedService):
         if first.scenario.load.kind not in RATED:
             return "latency"

@@ -8,7 +8,7 @@ from clustersim.memory.room import EXCEEDING, TIGHT
 from clustersim.metrics.attribution import BUBBLES
 from clustersim.render.tables import UNMASKED, Row, metric_name, metric_value, percent
 from clustersim.reports.measures import cells, headlines, part_name
-from clustersim.simulation.measures import HEADLINES, Measure
+from clustersim.simulation.measures import HEADLINES, QUEUE_GROWTH, Measure
 from clustersim.simulation.measures import Kind as AnswerKind
 from clustersim.studies.scale.answer import (
     PublishedResult,
@@ -16,7 +16,7 @@ from clustersim.studies.scale.answer import (
     ScalingPoint,
     SkippedPoint,
 )
-from clustersim.units import counted
+from clustersim.units import counted, format_number
 
 NAMED: Final = 4
 """Parts of a loss that are named; the others are one number."""
@@ -118,9 +118,19 @@ def notes(curve: ScalingCurve) -> list[Row]:
             else []
         ),
         *(Row("skipped", line) for line in format_skipped(curve.skipped)),
+        *_queues(curve),
         *_memory(curve),
         *([Row("assumed", assumed)] if curve.assumed else []),
     ]
+
+
+def _queues(curve: ScalingCurve) -> Iterator[Row]:
+    """Yield the points of a service whose queue grows."""
+    growing = [(p.devices, p.measures.get(QUEUE_GROWTH, 0.0)) for p in curve.points]
+    found = [f"{devices:,} devices by {format_number(n, 3)}" for devices, n in growing if n]
+    if found:
+        text = f"unstable, it grows on {', '.join(found)} requests a second"
+        yield Row("queue", text, warning=True)
 
 
 def _memory(curve: ScalingCurve) -> Iterator[Row]:

@@ -23,7 +23,7 @@ from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Numbers
 from clustersim.runs.variants import Run, ScenarioAnswer, Variant, Verdict, in_a_line
 from clustersim.scenario.load import name_of
-from clustersim.simulation.measures import check_measure, measures_of
+from clustersim.simulation.measures import QUEUE_GROWTH, check_measure, measures_of
 from clustersim.studies.compare import (
     BeforeAfter,
     compare_two,
@@ -261,6 +261,8 @@ def rank_changes(requested: WhatIfVariants, runs: Sequence[Run], by: str) -> Wha
         when the base has no result.
     """
     base = required(requested.base.scenario, runs[0])
+    if by not in base.measures() and base.measures().get(QUEUE_GROWTH):
+        by = "sustainable_rate"  # times of a queue that grows have no bound
     measure, value = measures_of(base.kinds)[by], base.measures().get(by)
     if not value:
         why = base.why_missing(by) if value is None else f"{measure.label} is 0"

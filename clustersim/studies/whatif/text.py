@@ -6,7 +6,7 @@ from typing import Final
 from clustersim.memory.room import FITS, TIGHT, outcome_of
 from clustersim.render.tables import Row, percent
 from clustersim.reports.measures import brief, cells, format_change, part_name
-from clustersim.simulation.measures import Measure, measures_of
+from clustersim.simulation.measures import QUEUE_GROWTH, Measure, measures_of
 from clustersim.studies.whatif.answer import ChangeResult, WhatIfAnswer
 from clustersim.units import format_number
 
@@ -124,7 +124,9 @@ def rows(answer: WhatIfAnswer) -> Iterator[Row]:
     for change in answer.changes:
         if change.change is None:
             name, why = text_of(change), change.why or ""
-            label = "memory" if change.fits is False else change.verdict
+            label: str = "memory" if change.fits is False else change.verdict
+            if change.measures.get(QUEUE_GROWTH):
+                label = "queue"
             yield Row(label, f"{name}: {why.removeprefix(f'--set {name}: ')}", warning=True)
 
 

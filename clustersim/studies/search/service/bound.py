@@ -12,7 +12,7 @@ replicas are at most their number: r is then also the concave hull of g s / T(s,
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
+from math import inf, log2
 from typing import Final
 
 import numpy as np
@@ -156,15 +156,25 @@ class ReplicaBound:
 
     @cached_property
     def _prompts(self) -> Sequence[tuple[int, tuple[Prompt, ...]]]:
-        """Prompts of a step, with their tokens."""
+        """Prompts of a step, with their tokens: of equal sizes, of which the quickest is taken.
+
+        Many short prompts take longer for what each takes, few long ones for their attention.
+        """
         shortest, budget = self.load.shortest, self.model.scheduling.budget
         most = max(budget, shortest) if budget < inf else max(self.load.most.prompts, shortest)
+        doublings = int(2 * log2(self.load.largest / shortest)) + 1
+        sizes = {*(int(shortest * 2 ** (n / 2)) for n in range(doublings)), self.load.largest}
         found = []
         for tokens in sorted({*(n for n in PROMPTS if n < most), int(most)}):
-            whole, part = divmod(tokens, shortest)
-            rest = (Prompt(part),) if part else ()
-            found.append((tokens, (Prompt(shortest),) * whole + rest))
+            divided = [_divided(tokens, size) for size in sizes if size <= max(tokens, shortest)]
+            found.append((tokens, min(divided, key=lambda prompts: self._occupied(0, prompts))))
         return found
+
+
+def _divided(tokens: int, size: int) -> tuple[Prompt, ...]:
+    """Return prompts of a size, and one of the rest."""
+    whole, part = divmod(tokens, size)
+    return (Prompt(size),) * whole + ((Prompt(part),) if part else ())
 
 
 def _hull(at: Floats, rates: Floats, share: float) -> float:

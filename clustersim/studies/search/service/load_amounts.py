@@ -30,6 +30,7 @@ class LoadAmounts:
     completed : requests that are completed [count]
     straddled : tokens that steps may have begun to generate before [count]
     shortest, output : tokens of the shortest prompt, and of the shortest output
+    largest : tokens of the longest prompt
     longest : tokens of the longest request
     begun : least time that is measured [s]
     prompt_share : most tokens of prompts for each completed request
@@ -45,6 +46,7 @@ class LoadAmounts:
     straddled: float
     shortest: int
     output: float
+    largest: int
     longest: int
     begun: float
     prompt_share: float
@@ -81,6 +83,7 @@ def amounts_of(load: RequestLoad, rate: float | None, *, steady: bool) -> LoadAm
         straddled=float(users) if load.closed or (warm_up and not steady) else 0.0,
         shortest=int(inputs[0]),
         output=float(outputs[0]) + 1,
+        largest=int(inputs[-1]),
         longest=int((load.inputs + load.outputs).max()),
         begun=begun,
         prompt_share=prompts * float((load.inputs if steady else inputs[-measured:]).mean()),
