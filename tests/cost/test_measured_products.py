@@ -11,6 +11,7 @@ from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import find
 from clustersim.catalog.tree import Tree
+from clustersim.cost.kernels.price_list import KernelPrices
 from clustersim.cost.kernels.products import gemm_seconds, training_terms
 from clustersim.cost.surfaces.products import PRODUCTS
 from clustersim.cost.surfaces.surface import predict
@@ -139,3 +140,19 @@ def test_a_device_without_kernels_and_roofline_is_one_line():
         "mine: gemm.tiles: missing, and no products are measured on this accelerator (give best,"
         " inner_half and tiles, or kernels_like: an accelerator with kernels)"
     )
+
+
+@pytest.mark.parametrize("name", ["v100-sxm2-32gb", "rtx-a6000", "h100-pcie", "mi300x"])
+def test_a_service_has_the_best_product_that_the_file_of_its_device_states(name):
+    """Services on an H100 PCIe had 0.69 of its peak, the share of the SXM part; its file has 0.75."""
+    device = build_accelerator(record(name))
+    size = 16384
+    (served,), _ = KernelPrices(device).products("fp16", np.array([float(size)]), size, size)
+    trained = gemm_seconds(Gemm("x", size, size, size, peak="fp16"), device)
+    rate = 2 * size**3 / served / device.peak_rate("fp16")
+
+    assert 0.92 * device.products.best < rate < device.products.best
+    sustained = device.products.sustained or 1 / (
+        1 + training_terms(device.fits, narrow=False)["heat"]
+    )
+    assert served == pytest.approx(sustained * trained, rel=0.06)

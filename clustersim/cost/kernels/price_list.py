@@ -12,7 +12,13 @@ import numpy as np
 
 from clustersim.arrays import Booleans, Floats
 from clustersim.cost.kernels.collectives import terms_on_links
-from clustersim.cost.kernels.products import Issue, product_shapes, served_seconds
+from clustersim.cost.kernels.products import (
+    Issue,
+    product_shapes,
+    served_seconds,
+    stated_terms,
+    training_terms,
+)
 from clustersim.cost.kernels.terms import NEAREST, measured_terms
 from clustersim.cost.surfaces.decode import DECODE
 from clustersim.cost.surfaces.exchange import EXCHANGE
@@ -21,7 +27,7 @@ from clustersim.cost.surfaces.grouped import EXPERTS
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.cost.surfaces.prefill import PREFILL
 from clustersim.cost.surfaces.prefill import TERMS as PREFILL_TERMS
-from clustersim.cost.surfaces.products import TERMS
+from clustersim.cost.surfaces.products import TERMS, product_terms
 from clustersim.cost.surfaces.surface import Surface, predict
 from clustersim.topology.accelerator import Accelerator, kernel_fits
 from clustersim.workload.kernels import Head, Routed
@@ -76,12 +82,26 @@ class KernelPrices:
         """
         sizes = (np.asarray(size, dtype=float) for size in (batch, m, n, k))
         form = FORMATS[kernel]
-        terms = self._found("gemm", kernel)
+        terms = self._stated(kernel)
         issue = self._issue(terms) if form.quantised and self._cast_fused else Issue()
         seconds = served_seconds(self.device, kernel, product_shapes(*sizes), terms, issue)
         moved = batch * (form.weight * n * k + form.activation * m * k + OUTPUT * m * n)
         work = 2 * batch * m * n * k / self.device.peak_rate(form.peak)
         return seconds, moved / self.device.memory_bandwidth >= work
+
+    def _stated(self, kernel: str) -> Mapping[str, float]:
+        """Return the terms of products, with what the device's file states of its best one.
+
+        That is of long products, so that their heat is in it.
+        """
+        narrow = FORMATS[kernel].activation <= 1
+        stated = self.device.narrow_products if narrow else self.device.products
+        terms = self._found("gemm", kernel)
+        if stated.best is None:
+            return terms
+        values = {term.name: terms.get(term.name, term.prior) for term in product_terms(kernel)}
+        usual = training_terms(self._fits, narrow=narrow)
+        return {**stated_terms(values, stated, usual), "heat": 0.0}
 
     def _issue(self, terms: Mapping[str, float]) -> Issue:
         """Return that the kernel ahead of a product has converted its input."""

@@ -81,6 +81,22 @@ def product_shapes(batch: Array, m: Array, n: Array, k: Array) -> Shapes:
     return dict(zip(PRODUCTS.columns, columns, strict=True))
 
 
+def stated_terms(terms: Values, stated: Products, usual: Values) -> dict[str, float]:
+    """Return terms of products on a device whose file states its best product and half depth.
+
+    Both replace those of the accelerator that it is like, in all formats in proportion.
+
+    Parameters
+    ----------
+    usual : terms of its products of this width in training
+    """
+    values = dict(terms)
+    for name, value in (("best", stated.best), ("inner_half", stated.inner_half)):
+        if value is not None and name in terms:
+            values[name] *= value / usual[name]
+    return values
+
+
 # --- in an engine -------------------------------------------------------------------------------
 
 
@@ -142,9 +158,8 @@ def _sustained_seconds(
 ) -> float:
     """Return the time of a product in training [s]: the device is hot, and has no time to cool."""
     terms = training_terms(fits, narrow=form.activation == 1)
-    best = terms["best"] if stated.best is None else stated.best
-    half = terms["inner_half"] if stated.inner_half is None else stated.inner_half
-    values = {**terms, "best": best, "inner_half": half * slower}
+    values = stated_terms(terms, stated, terms)
+    values["inner_half"] *= slower
     sustained = 1 / (1 + terms["heat"]) if stated.sustained is None else stated.sustained
     issue = Issue(0.0, sustained, converted=True)
     shapes = product_shapes(*(np.array([float(size)]) for size in shape))
