@@ -144,7 +144,7 @@ def test_a_device_without_kernels_and_roofline_is_one_line():
 
 @pytest.mark.parametrize("name", ["v100-sxm2-32gb", "rtx-a6000", "h100-pcie", "mi300x"])
 def test_a_service_has_the_best_product_that_the_file_of_its_device_states(name):
-    """Services on an H100 PCIe had 0.69 of its peak, the share of an SXM part; its file has 0.75."""
+    """Services on an H100 PCIe had 0.69 of its peak, that of an SXM part; its file has 0.75."""
     device = build_accelerator(record(name))
     size = 16384
     (served,), _ = KernelPrices(device).products("fp16", np.array([float(size)]), size, size)
