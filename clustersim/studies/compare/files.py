@@ -79,7 +79,7 @@ def _card(run: ComparedRun, answer: CompareAnswer) -> Card:
     text = f"{measure.label} of {run.answer.title}; {summary(answer.kinds, others, answer.by)}"
     if not memory.fits:
         text = f"{memory.verdict}; hypothetical {text}" if numbers else memory.verdict
-    return Card(run.name, value, text, not memory.fits, memory.tight)
+    return Card(f"Run {run.name}", value, text, not memory.fits, memory.tight)
 
 
 def _comparison(comparison: Comparison, answer: CompareAnswer, number: str) -> list[Section]:
