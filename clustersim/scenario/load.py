@@ -399,8 +399,10 @@ def _check_assumed(tree: Tree, scenario: "Scenario | ServingScenario") -> None:
             end = known.index([])
             kinds = [kind for annotation in known[end - 1] for kind in types_of(annotation)]
             hint = nearest(str(path[end - 1]), keys_of(kinds))
-            place, name = tree.place(("assumed", key)), dotted(path[:end])
-            problems.append(f"{place}: assumed.{key}: a scenario has no key '{name}'{hint}")
+            problems.append(
+                f"{tree.place(('assumed', key))}: assumed.{key}: a scenario has no key"
+                f" '{dotted(path[:end])}'{hint}"
+            )
     if problems:
         raise ScenarioError("\n".join(problems))
 

@@ -119,28 +119,26 @@ def _look_up_all(
         if path[: len(below)] == below:
             if kind == "reliability":
                 _name_failures(tree)
-                _no_failures(tree)
             record = look_up(tree, path, kind, folder, _find)
             if record is not None and kind == "accelerator" and folder is not None:
                 _add_fits(tree, record, path, folder)
 
 
 def _name_failures(tree: Tree) -> None:
-    """Give a training run without the key `failures` those of its cluster, if that names any."""
+    """Give a training run without the key `failures` those of its cluster, if that names any.
+
+    The word `none` is the same as null.
+    """
     training, cluster = tree.data.get("training"), tree.data.get("cluster")
-    if not isinstance(training, dict) or "failures" in training or not isinstance(cluster, dict):
+    if not isinstance(training, dict):
         return
-    named = cluster.get("reliability")
-    name = named.get("value") if isinstance(named, dict) else named
-    if isinstance(name, str):
-        training["failures"] = name
-        tree.places["training", "failures"] = tree.place(("cluster", "reliability"))
-
-
-def _no_failures(tree: Tree) -> None:
-    """Make the word `none` of a training run's failures the same as null."""
-    training = tree.data.get("training")
-    if isinstance(training, dict) and training.get("failures") in ("none", {"name": "none"}):
+    if "failures" not in training and isinstance(cluster, dict):
+        named = cluster.get("reliability")
+        name = named.get("value") if isinstance(named, dict) else named
+        if isinstance(name, str):
+            training["failures"] = name
+            tree.places["training", "failures"] = tree.place(("cluster", "reliability"))
+    if training.get("failures") in ("none", {"name": "none"}):
         training["failures"] = None
 
 

@@ -1,11 +1,6 @@
 """Compare scenarios of one kind: inputs, results and causes."""
 
-from clustersim.studies.compare.answer import (
-    BeforeAfter,
-    CompareAnswer,
-    compare,
-    compare_two,
-)
+from clustersim.studies.compare.answer import BeforeAfter, CompareAnswer, compare, compare_two
 from clustersim.studies.compare.compared import check_one_kind, kinds_of, required, usual_measure
 
 __all__ = [
