@@ -85,10 +85,10 @@ def _read_table(path: Path, left_out: Counter[str]) -> list[MeasuredKernel]:
     file = shown(path)
     lines = read_text(path).splitlines()
     reader = csv.DictReader(lines, restval="", strict=True)
-    _check_columns(file, reader.fieldnames or [])
     rows: list[MeasuredKernel] = []
     wrong: list[str] = []
     try:
+        _check_columns(file, reader.fieldnames or [])
         for values in reader:
             place = f"{file}:{reader.line_num}"
             try:
@@ -98,7 +98,9 @@ def _read_table(path: Path, left_out: Counter[str]) -> list[MeasuredKernel]:
             except ValueError as problem:
                 wrong.append(f"{place}: {problem}")
     except csv.Error as problem:
-        raise ScenarioError(f"{file}:{reader.line_num}: is not valid CSV ({problem})") from None
+        raise ScenarioError(
+            f"{file}:{max(1, reader.line_num)}: is not valid CSV ({problem})"
+        ) from None
     reject_rows(file, wrong)
     return rows
 
@@ -123,5 +125,5 @@ def _rows(place: str, values: Mapping[str | None, str]) -> list[MeasuredKernel]:
     if None in values:
         raise ValueError("has more cells than the first line has columns")
     cells = Cells({str(name): value for name, value in values.items()})
-    name, source = cells.word("accelerator"), cells.values.get("source", "").strip()
+    name, source = cells.name("accelerator"), cells.values.get("source", "").strip()
     return [MeasuredKernel(place, name, measurement, source) for measurement in measurements(cells)]

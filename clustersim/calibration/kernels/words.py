@@ -106,6 +106,15 @@ class Cells(NamedTuple):
             raise ValueError(f"{column}: missing")
         return value
 
+    def name(self, column: str) -> str:
+        """Return a word that is no number."""
+        word = self.word(column)
+        try:
+            float(word)
+        except ValueError:
+            return word
+        raise ValueError(f"{column}: must be a name, not the number {word}")
+
     def number(self, column: str, least: float = 1.0) -> float:
         """Return a number of at least `least`."""
         text = self.word(column)

@@ -151,7 +151,7 @@ def read_kernels(path: Path) -> KernelTable:
     rows = [(number, line) for number, line in lines if line.strip() and line[0] != "#"]
     if not rows:
         raise ScenarioError(f"{file}: has no rows (columns: {','.join(COLUMNS)})")
-    header = [name.strip() for name in next(csv.reader([rows[0][1]]))]
+    header = [name.strip() for name in _cells(f"{file}:{rows[0][0]}", rows[0][1])]
     for column in COLUMNS:
         if column not in header:
             where = f"{file}:{rows[0][0]}"
@@ -160,7 +160,7 @@ def read_kernels(path: Path) -> KernelTable:
             )
     parsed, wrong = [], []
     for number, line in rows[1:]:
-        values = dict(zip(header, next(csv.reader([line])), strict=False))
+        values = dict(zip(header, _cells(f"{file}:{number}", line), strict=False))
         try:
             parsed.append(_row(f"{file}:{number}", values))
         except ValueError as problem:
@@ -169,6 +169,14 @@ def read_kernels(path: Path) -> KernelTable:
     if not parsed:
         raise ScenarioError(f"{file}: has no rows below its heading")
     return KernelTable(file, remark, tuple(parsed))
+
+
+def _cells(place: str, line: str) -> list[str]:
+    """Return the cells of a line."""
+    try:
+        return next(csv.reader([line]))
+    except csv.Error as problem:
+        raise ScenarioError(f"{place}: is not valid CSV ({problem})") from None
 
 
 def _row(place: str, values: Mapping[str, str]) -> KernelRow:

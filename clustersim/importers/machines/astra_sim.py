@@ -15,6 +15,7 @@ from itertools import combinations, product
 from math import prod
 from typing import Any, Final
 
+from clustersim.catalog.problems import as_stated
 from clustersim.catalog.reading import Document, parse_yaml
 from clustersim.errors import CatalogError
 from clustersim.importers import draft
@@ -132,7 +133,7 @@ def _column(document: Document, key: str) -> list[Any]:
         allowed = _allowed(key, value)
         if allowed:
             place = document.places[key, i]
-            raise CatalogError(f"{place}: {key}[{i}]: {value!r} is not {allowed}")
+            raise CatalogError(f"{place}: {key}[{i}]: {as_stated(value)} is not {allowed}")
     return values
 
 

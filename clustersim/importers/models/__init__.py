@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from clustersim.catalog.checking import checked
 from clustersim.catalog.models import FAMILIES, ModelRecord
+from clustersim.catalog.problems import as_stated
 from clustersim.catalog.reading import Place
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError
@@ -91,7 +92,7 @@ def _architecture(config: Config) -> str:
     elif not isinstance(kind, str) or kind not in supported:
         hint = nearest(str(kind), supported)
         config.wrong(
-            "model_type", f"unsupported architecture {str(kind)[:40]!r}{hint} (supported: {known})"
+            "model_type", f"unsupported architecture {as_stated(kind)}{hint} (supported: {known})"
         )
     config.stop_if_wrong()
     return str(kind)
