@@ -14,6 +14,7 @@ import pytest
 from matplotlib.image import imread
 
 from answers import compare_page, whatif_page
+from clustersim.render.charts.bars import Step, Waterfall
 from clustersim.render.charts.lines import Lines, Series
 from clustersim.render.charts.picture import Axis
 from clustersim.render.charts.timeline import STEP_KINDS, Timeline
@@ -346,6 +347,14 @@ def test_labels_overprinted_on_a_telephone(browser, tmp_path):
     pictures = (
         Lines(title="Nodes", x=Axis("nodes", log=2), y=Axis("goodput", "%"), series=series),
         Lines(title="Long names", x=long, y=long, series=series),
+        Waterfall(
+            title="Long names of bars",
+            measure=Axis("time per token", "ms"),
+            first="llama3-8b-h100-formats",
+            last="llama3-8b-h100-unfused",
+            start=6.989,
+            steps=(Step("elementwise", "compute", 0.582),),
+        ),
     )
     section = Section("Charts", "charts", (), tuple(map(page_chart, pictures)))
     write_page(Page("Narrow", "", (section,)), tmp_path / "report")

@@ -59,7 +59,9 @@
   // The title of an axis that is longer than the axis takes several lines.
   const fitTitles = (layout, width, height) => {
     const { size } = layout.font;
-    const rooms = { x: width - 70, y: height - 90 };
+    const names = (layout.yaxis.ticktext || ["10,000"]).flatMap((name) => name.split("<br>"));
+    const aside = 0.55 * size * Math.max(...names.map((name) => name.length));
+    const rooms = { x: width - aside - 40, y: height - 90 };
     for (const key of ["xaxis", "yaxis"]) {
       const { title } = layout[key];
       const letters = Math.max(12, Math.floor(rooms[key[0]] / (0.68 * size)));
