@@ -89,14 +89,14 @@ def without_contention(step):
 
 def test_laws_of_disturbances_hold_for_random_steps():
     """Of next to nothing next to nothing remains, and what is slower makes no step faster."""
-    check_laws(60, 31, 2, lambda rng, kinds: rng.sample(kinds, rng.random() < 0.5))
+    check_laws(50, 31, 2, lambda rng, kinds: rng.sample(kinds, rng.random() < 0.5))
 
 
 @pytest.mark.large
 @pytest.mark.parametrize("seed", range(20))
 def test_laws_of_disturbances_hold_for_a_thousand_random_steps(seed):
-    """All disturbances, on up to four nodes."""
-    check_laws(50, seed, 4, lambda _, kinds: kinds)
+    """Two disturbances of each kind, on up to four nodes: each type some 300 times."""
+    check_laws(50, seed, 4, lambda rng, kinds: rng.sample(kinds, 2))
 
 
 # --- symptoms -------------------------------------------------------------------------------------
