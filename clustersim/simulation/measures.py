@@ -121,6 +121,10 @@ def _of_a_step() -> Iterable[Measure]:
     rate, tflops = _with("tokens/s"), _with("TFLOP/s")
     for name, label, heading, unit, better, accounts, text, dimension in (
         ("step_time_s", "step time", "step", "s", _LESS, _OF_STEP, format_seconds, "seconds"),
+        ("step_time_low_s", "shortest step time of the interval", "step from", "s", _LESS, _OF_STEP,
+         format_seconds, "seconds"),
+        ("step_time_high_s", "longest step time of the interval", "step to", "s", _LESS, _OF_STEP,
+         format_seconds, "seconds"),
         ("tokens_per_s", "throughput", "tokens/s", "tokens/s", _MORE, _OF_WORK, rate, ""),
         ("tokens_per_s_per_device", "throughput per device", "per device", "tokens/s", _MORE,
          _OF_WORK, rate, ""),

@@ -24,7 +24,7 @@ from clustersim.studies.scale.arguments import ScalingRequest, curves_of
 from clustersim.studies.scale.files import files_of, page
 from clustersim.studies.scale.points import PlannedPoint
 from clustersim.studies.scale.scaling_curves import RunPoint, efficiency, loss
-from clustersim.studies.scale.text import format_skipped
+from clustersim.studies.scale.text import format_published, format_skipped, table
 from commands import printed
 from scalings import answer_of, made_up
 from small import EIGHT
@@ -243,6 +243,44 @@ def test_titles_state_the_finding():
     )
     assert charts.loss_finding(strong) == "Bubble takes 14.3 of the 23.8 points lost"
     assert charts.curve_finding([weak]).startswith("Weak scaling keeps 86.5 % at 16 devices")
+
+
+def test_published_efficiencies_are_compared_at_their_own_base_only(tmp_path):
+    """An efficiency relative to 512 devices was compared with the first of --strong 3072,6144."""
+    text = "{devices: 32, metric: efficiency, value: 0.9, source: a paper}"
+    own = tmp_path / "own.yaml"
+    shipped = Path(__file__).parents[2] / "scenarios" / "frontier-22b.yaml"
+    written = shipped.read_text(encoding="utf-8")
+    own.write_text(
+        f"{written}scaling:\n  strong:\n    devices: [16, 32]\n    published: [{text}]\n"
+    )
+
+    def curve_over(*strong):
+        changed = {"batch.global": 32}
+        return clustersim.scale(str(own), strong=strong, settings=changed, jobs=1).curves[0]
+
+    there, elsewhere = curve_over(16, 32), curve_over(32, 64)
+    (compared,), (stated,) = there.published, elsewhere.published
+
+    assert (compared.base, stated.base) == (16, 16)
+    assert compared.predicted == pytest.approx(there.points[1].efficiency)
+    assert stated.predicted is stated.error is stated.efficiency is None
+    assert not any(one.hollow for one in charts.efficiency_chart([elsewhere]).series)
+    assert "relative to 16 devices, not predicted here" in format_published(stated, elsewhere)
+
+
+def test_each_point_has_the_interval_of_its_step_and_the_curve_has_cautions():
+    """Weak scaling printed 99.6 % without an interval, jitter or a caution."""
+    few = {"settings": {"batch.global": 32}, "jobs": 1}
+    curve = clustersim.scale("frontier-22b", weak=[16, 32], **few).curves[0]
+    heads = table(curve)[0]
+
+    for point in curve.points:
+        numbers = point.measures
+        assert numbers["step_time_low_s"] < numbers["step_time_s"] < numbers["step_time_high_s"]
+    assert [caution.split()[0] for caution in curve.cautions] == ["90", "random"]
+    assert "TFLOP/s" in heads  # of model FLOPs, next to which a hardware HFU would mislead
+    assert ("MFU" in heads, "HFU" in heads) == (True, False)
 
 
 def test_points_that_do_not_fit_are_reported(capsys):

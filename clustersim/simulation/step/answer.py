@@ -305,6 +305,7 @@ class RunAnswer:
         rate, step = self.tflops_per_device, self.step_time_s
         return {
             "step_time_s": step,
+            **self._interval_measures(),
             "tokens_per_s": self.tokens_per_s,
             "tokens_per_s_per_device": self.tokens_per_s_per_device,
             "samples_per_s": self.samples_per_s,
@@ -321,6 +322,12 @@ class RunAnswer:
             **self._energy_and_price(),
             **({} if self.training is None else self.training.measures()),
         }
+
+    def _interval_measures(self) -> dict[str, float]:
+        low, high = self.interval.low_s, self.interval.high_s
+        if low is None or high is None:
+            return {}
+        return {"step_time_low_s": low, "step_time_high_s": high}
 
     def _energy_and_price(self) -> dict[str, float]:
         numbers = {}

@@ -80,6 +80,7 @@ class PublishedResult:
     predicted : the same number as predicted; null where the point has not been run
     error : predicted over published, less one; for `efficiency` predicted less published
     efficiency : the efficiency that corresponds to it; null where the reference has no such number
+    base : devices of the point that an efficiency is relative to; null for other metrics
     """
 
     devices: int
@@ -90,6 +91,7 @@ class PublishedResult:
     predicted: float | None
     error: float | None
     efficiency: float | None
+    base: int | None = None
 
 
 @record
@@ -110,6 +112,7 @@ class ScalingCurve:
     points : points that have been run, by number of devices
     skipped : points that have not been run
     published : published numbers and the predicted ones, by number of devices
+    cautions : what the efficiencies leave out, and the interval of step times
     assumed : `assumed` of the scenario: keys that no source states, with the reason
     """
 
@@ -125,6 +128,7 @@ class ScalingCurve:
     points: tuple[ScalingPoint, ...]
     skipped: tuple[SkippedPoint, ...]
     published: tuple[PublishedResult, ...]
+    cautions: tuple[str, ...]
     assumed: Mapping[str, str]
 
 

@@ -57,6 +57,8 @@ class CurveRequest:
     against : devices of the reference point; the fewest that run if None
     changed : settings of every point, of the curve and of the request
     guessed : whether the numbers of devices were chosen by doubling
+    base : devices of the point that published efficiencies are relative to: the reference of the
+        scenario's own curve; that of the request if None
     """
 
     name: str
@@ -69,6 +71,7 @@ class CurveRequest:
     guessed: bool = False
     published: tuple[PublishedPoint, ...] = ()
     assumed: Mapping[str, str] = field(default_factory=dict)
+    base: int | None = None
 
 
 def device_counts(option: str, counts: str | Sequence[int] | None) -> tuple[int, ...]:
@@ -180,9 +183,18 @@ def _curve(
         guessed=_scaling(plain) is None and not (request.weak or request.strong),
         published=tuple(given.published),
         assumed=plain.scenario.assumed,
+        base=_base(getattr(_scaling(plain), kind, None)),
     )
     _check(curve)
     return curve
+
+
+def _base(written: CurveFile | None) -> int | None:
+    """Return the devices of the reference point of the curve of a file, if it names any."""
+    if written is None or written.against is not None:
+        return None if written is None else written.against
+    points = (point.devices for point in written.points if point.devices is not None)
+    return min([*written.devices, *points], default=None)
 
 
 def _on_top(changed: Sequence[str], settings: Sequence[str]) -> tuple[str, ...]:

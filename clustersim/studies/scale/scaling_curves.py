@@ -8,7 +8,7 @@
 Work is counted in tokens, or in model FLOPs where the points of a curve train several models.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Unpack
@@ -185,8 +185,30 @@ def curve_of(request: CurveRequest, runs: Sequence[Run]) -> ScalingCurve:
             SkippedPoint(point.devices, _why(run)) for point, run in pairs if id(point) not in done
         ),
         published=published,
+        cautions=tuple(_cautions(points, finished)),
         assumed=dict(request.assumed),
     )
+
+
+def _cautions(points: Sequence[ScalingPoint], finished: Sequence[RunPoint]) -> Iterator[str]:
+    """Yield what the efficiencies of steps leave out, and on what their intervals are based."""
+    steps = [run.answer for run in finished if isinstance(run.answer, RunAnswer)]
+    if len(points) < 2 or not steps:
+        return
+    interval = steps[-1].interval
+    if interval.low_s is None or interval.high_s is None:
+        yield f"no interval of step times: {interval.why}"
+    else:
+        low, high = (end / steps[-1].step_time_s for end in (interval.low_s, interval.high_s))
+        yield (
+            f"{100 * interval.level:.0f} % of measured steps take {low:.2f} to {high:.2f} times the"
+            f" prediction ({interval.why}); efficiencies have no interval of their own"
+        )
+    if not any(step.disturbances for step in steps):
+        yield (
+            "random times of devices, hosts and links are not included, and lower the efficiency of"
+            " large jobs (a scenario states them as disturbances)"
+        )
 
 
 def _why(run: Run) -> str:
@@ -229,8 +251,14 @@ def published_results(
     starts = {unit(n): n for n in numbers if n.devices == reference.point.devices}
     by_devices = {point.devices: point for point in points}
     start = by_devices[reference.point.devices]
+    base = request.base or reference.point.devices
     return tuple(
-        _compared(number, by_devices.get(number.devices), starts.get(unit(number)), start)
+        _compared(
+            number if number.metric != EFFICIENCY else replace(number, base=base),
+            by_devices.get(number.devices),
+            starts.get(unit(number)),
+            start if number.metric != EFFICIENCY else by_devices.get(base),
+        )
         for number in numbers
     )
 
@@ -259,19 +287,28 @@ def _compared(
     number: PublishedResult,
     point: ScalingPoint | None,
     published_start: PublishedResult | None,
-    start: ScalingPoint,
+    start: ScalingPoint | None,
 ) -> PublishedResult:
     """Return a published number with the predicted one.
+
+    `start` is the reference point, of an efficiency the point that it is relative to; without it
+    there is no comparison.
 
     The efficiency that it corresponds to is the predicted one, times published over predicted here,
     over published over predicted at the reference point.
     """
-    if point is None:
+    if point is None or start is None:
         return number
+    if number.metric == EFFICIENCY:
+        predicted = point.efficiency / start.efficiency
+        return replace(
+            number,
+            predicted=predicted,
+            error=predicted - number.value,
+            efficiency=number.value * start.efficiency,
+        )
     predicted = _predicted(number, point)
     difference = predicted - number.value
-    if number.metric == EFFICIENCY:
-        return replace(number, predicted=predicted, error=difference, efficiency=number.value)
     efficiency = None
     if published_start is not None:
         ratio = number.value / predicted
@@ -285,8 +322,6 @@ def _compared(
 def _predicted(number: PublishedResult, point: ScalingPoint) -> float:
     """Return a number of a point in the published convention, as `Result.metric` does."""
     numbers = point.measures
-    if number.metric == "efficiency":
-        return point.efficiency
     if number.metric == "tflops_per_device":
         return numbers[f"tflops_per_device_{number.convention}"]
     if number.metric == "hfu":

@@ -97,8 +97,8 @@ def _cells(point: ScalingPoint, curve: ScalingCurve, measures: Sequence[Measure]
 
 SHOWN: Final[Mapping[AnswerKind, tuple[str, ...]]] = {
     **HEADLINES,
-    "step": ("step_time_s", "tokens_per_s", "tflops_per_device_model", "hfu", "bubble_fraction",
-             "exposed_fraction"),
+    "step": ("step_time_s", "step_time_low_s", "step_time_high_s", "tokens_per_s",
+             "tflops_per_device_model", "mfu", "bubble_fraction", "exposed_fraction"),
 }  # fmt: skip
 """Measures of the table."""
 
@@ -120,6 +120,7 @@ def notes(curve: ScalingCurve) -> list[Row]:
         *(Row("skipped", line) for line in format_skipped(curve.skipped)),
         *_queues(curve),
         *_memory(curve),
+        *(Row("caution", caution, caution=True) for caution in curve.cautions),
         *([Row("assumed", assumed)] if curve.assumed else []),
     ]
 
@@ -197,6 +198,8 @@ def format_published(number: PublishedResult, curve: ScalingCurve) -> str:
     """Return a published number, the predicted one, and the efficiency that it corresponds to."""
     name = metric_name(number.metric, number.convention)
     text = f"{number.devices:,} devices: {name} {_published_value(number)}"
+    if number.base not in (None, curve.against):
+        text += f" relative to {number.base:,} devices"
     if number.predicted is None or number.error is None:
         return f"{text}, not predicted here; {number.source}"
     predicted = metric_value(number.metric, number.predicted)
