@@ -46,6 +46,15 @@ class Place:
         file = escaped(self.file)
         return file if self.line is None else f"{file}:{self.line}"
 
+    @property
+    def without_folder(self) -> str:
+        """The line with the name of its file: an absolute path is private."""
+        return (
+            str(Place(Path(self.file).name, self.line))
+            if Path(self.file).is_absolute()
+            else str(self)
+        )
+
 
 @dataclass(frozen=True)
 class Document:

@@ -149,7 +149,7 @@ class Tree:
             return {"name": below, **above}
         if is_fact(below):
             self.places[(*path, "value")] = self.place(path)
-            return {"value": above, "assumed": f"set in {self.place(path)}"}
+            return {"value": above, "assumed": f"set in {self.place(path).without_folder}"}
         return above
 
     def _adopt(

@@ -15,7 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -241,9 +241,32 @@ def _submitted(path: Path) -> Iterator[Any]:
         raise ScenarioError(f"{path}: options: {reason}") from None
     try:
         cluster.scale(jobs=settings.jobs)
+        _check_submission(cluster, f"{path}: system: {settings.system}: '{submit}'")
         yield cluster
     finally:
-        cluster.close(timeout=PATIENCE)
+        for job in cluster.workers.values():
+            if job.status.name == "created":  # never started, so that Dask cannot close it
+                job.status = type(job.status).failed
+        with suppress(
+            AssertionError, RuntimeError
+        ):  # of jobs that ended before they were cancelled
+            cluster.close(timeout=PATIENCE)
+
+
+def _check_submission(cluster: Any, where: str) -> None:
+    """Wait until the jobs are submitted; reject a batch system that does not start them.
+
+    Dask drops such an error and waits for the workers without end, so a job that was not started
+    is resubmitted.
+    """
+    try:
+        cluster.sync(cluster._correct_state)
+        for job in [*cluster.workers.values()]:
+            if job.status.name == "created":
+                cluster.sync(job.start)
+    except (AssertionError, RuntimeError, OSError) as problem:
+        reason = (str(problem).strip() or type(problem).__name__).splitlines()[-1]
+        raise ScenarioError(f"{where} starts no job ({reason})") from None
 
 
 def _check_workers(client: Client, address: str) -> None:

@@ -15,7 +15,7 @@ from clustersim.catalog.changes import Change
 from clustersim.catalog.files import is_file, read_text, shown
 from clustersim.catalog.finding import look_up
 from clustersim.catalog.reading import Document, Key
-from clustersim.catalog.tree import Tree, value_at
+from clustersim.catalog.tree import Tree, bare, value_at
 from clustersim.errors import CatalogError
 
 REFERENCES: Final[dict[Key, str]] = {
@@ -144,11 +144,14 @@ def _name_failures(tree: Tree) -> None:
 
 def _add_fits(tree: Tree, accelerator: dict[str, Any], path: Key, folder: Path) -> None:
     """Add the fits of measured kernels that the folder of a scenario has."""
-    like = accelerator.get("kernels_like")
-    for name in (accelerator["name"], *([like["value"]] if isinstance(like, dict) else [])):
+    fits = accelerator.get("fits", {})
+    if not isinstance(fits, dict):
+        return  # the check of the record reports it
+    names = accelerator.get("name"), bare(accelerator.get("kernels_like"))
+    for name in (str(name) for name in names if isinstance(name, str)):
         document = finding.find_in(folder, "kernels", name)
-        if document is not None and name not in accelerator.get("fits", {}):
-            accelerator["fits"] = {**accelerator.get("fits", {}), name: {}}
+        if document is not None and name not in fits:
+            accelerator["fits"] = fits = {**fits, name: {}}
             tree.graft((*path, "fits", name), document.part("kernels"))
 
 

@@ -1,5 +1,6 @@
 """The catalogue: every shipped file passes, carries its proof, and what is wrong is named."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -250,6 +251,31 @@ def test_numbers_that_are_not_finite_are_rejected_where_they_are_read(number):
     assert str(of_file.value) == f"numbers.yaml:2: a.b[1]: must be a finite number, not {number}"
     assert "--set a.b=" in str(of_option.value)
     assert "a.b: must be a finite number, not " in str(of_option.value)
+
+
+def test_a_table_where_an_accelerator_is_named_is_one_line(tmp_path):
+    """``kernels_like: {a: 1}`` ended in a KeyError before any check of it."""
+    file = tmp_path / "mine.yaml"
+    text = (finding.shipped("scenario") / "frontier-22b.yaml").read_text(encoding="utf-8")
+    device = "accelerator: {name: mi250x-gcd, kernels_like: {a: 1}}"
+    node = f"node: {{name: frontier-ex235a, {device}}}"
+    file.write_text(re.sub("cluster: .*", f"cluster: {{name: frontier, nodes: 2, {node}}}", text))
+
+    with pytest.raises(ScenarioError, match=r"kernels_like.a: unknown key"):
+        load(file)
+
+
+def test_an_assumed_value_names_its_file_without_private_folders(tmp_path):
+    """Pages and summaries printed the absolute path of the file that sets a value."""
+    file = tmp_path / "mine.yaml"
+    text = (finding.shipped("scenario") / "frontier-22b.yaml").read_text(encoding="utf-8")
+    nic = "nic: {bandwidth: 50 GB/s}"
+    file.write_text(re.sub("cluster: .*", f"cluster: {{name: frontier, nodes: 2, {nic}}}", text))
+    tree = load(file).tree
+
+    assert re.fullmatch(
+        r"set in mine.yaml:\d+", tree.data["cluster"]["nic"]["bandwidth"]["assumed"]
+    )
 
 
 def test_every_value_knows_its_line():

@@ -243,6 +243,24 @@ def test_jobs_of_a_batch_system_are_workers_and_end_with_the_study(tmp_path, mon
     wait_until(lambda: not any(map(alive, numbers)), "the jobs have ended", 30)
 
 
+def test_a_batch_system_that_starts_no_job_is_one_line(tmp_path, monkeypatch):
+    """The reason of the batch system, where the sweep waited and ended in an AssertionError."""
+    pytest.importorskip("dask_jobqueue")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sbatch", "scancel"):
+        text = f"#!/bin/sh\necho '{name}: error: invalid partition' >&2\nexit 1\n"
+        (programs / name).write_text(text, encoding="utf-8")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    jobs = tmp_path / "slurm.yaml"
+    jobs.write_text("system: slurm\njobs: 2\noptions: {cores: 1, memory: 1GB}\n", encoding="utf-8")
+
+    assert refused(tmp_path, f"dask:{jobs}") == (
+        f"{jobs}: system: slurm: 'sbatch' starts no job (sbatch: error: invalid partition)"
+    )
+
+
 def refused(tmp_path, executor, *, stored=False, **more):
     """Return the message with which a sweep on some cluster ends, without a store."""
     store = tmp_path / "store.db"
