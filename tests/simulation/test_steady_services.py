@@ -318,6 +318,20 @@ def test_cached_prompts_of_one_token_do_not_stop_the_requests_behind_them():
     result = clustersim.serve(SMALL, {"load": load, "plan": plan, "engine.scheduler.sequences": 2})
 
     assert len(result.requests) == 40
+    users = {"concurrency": 1, "input": 2, "output": {"uniform": [1, 10]}, "cached": True}
+    changes = {"engine": "fastertransformer", "precision": "fp16", "load": users}
+    assert clustersim.serve(SMALL, changes).tpot is not None
+
+
+def test_one_request_of_a_rate_and_any_line_ends_of_a_trace_have_an_answer(tmp_path):
+    """One gap or none has no variation, and carriage returns ended in an error of the reader."""
+    (tmp_path / "t.csv").write_text("arrival,input,output\r0,8,2\r1,8,2\r", newline="")
+
+    for load in (
+        {"rate": 5, "input": 8, "output": 2, "requests": 1},
+        {"trace": str(tmp_path / "t.csv")},
+    ):
+        assert clustersim.serve(SMALL, {"load": load}).ttft.mean > 0
 
 
 def test_loads_are_checked_before_the_first_is_simulated(capsys, tmp_path):

@@ -43,6 +43,7 @@ class Batcher:
     prompts : admitted requests whose prompts are not complete, in order
     sequences : decoding sequences
     emitted : tokens generated so far
+    admitted : requests that were given KV blocks, again after a preemption [count]
     handoff : receives a request whose prompt is complete, in a pool for prefill; else None
     fetch : starts the transfer of a KV cache, in a pool for decode
     finished : receives a request with its last token, and the time
@@ -54,6 +55,7 @@ class Batcher:
         self.prompts: deque[Request] = deque()
         self.sequences = Sequences(pool.tokens, model.gain, grow=not rules.reserve)
         self.emitted = 0.0
+        self.admitted = 0
         self.handoff: Callable[[Request], None] | None = None
         self.fetch: Callable[[Request], None] = self.arrive  # the cache is there already
         self.finished: Callable[[Request, float], None] = lambda _request, _now: None
@@ -152,6 +154,7 @@ class Batcher:
         if blocks + growth > pool.free:
             return False
         pool.take(blocks)
+        self.admitted += 1
         self.waiting.popleft()
         self._active[request] = None
         request.blocks, request.processed = blocks, 0

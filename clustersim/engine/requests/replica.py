@@ -147,9 +147,9 @@ class ReplicaProcess:
         while True:
             while self._free > env.now:
                 yield env.timeout(self._free - env.now)
-            waiting = len(batcher.waiting)
+            admitted = batcher.admitted
             work = batcher.next_step(env.now)
-            if work is None and len(batcher.waiting) < waiting:
+            if work is None and batcher.admitted > admitted:
                 continue  # cached prompts of one token are complete without a step
             if work is None:
                 self._idle[number] = env.event()

@@ -5,7 +5,6 @@ whatever the rate.
 """
 
 import csv
-import io
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -106,6 +105,10 @@ def _load_of(loaded: LoadedService, before: float, endless: bool) -> RequestLoad
         number = AT_A_RATE if endless or given.requests is None else given.requests
         inputs, outputs = _lengths(given, warm_up + number)
         arrivals = np.cumsum(_gaps(given, given.rate, len(inputs)))
+        if not arrivals[-1] and given.requests is None:
+            raise ScenarioError(
+                f"{loaded.where('load', 'burstiness')}: all requests arrive together (use less)"
+            )
         return start(inputs, outputs, arrivals, warm_up=warm_up)
     inputs, outputs = _lengths(given, given.batch or given.offline or 1)
     return start(inputs, outputs, np.zeros(len(inputs)))
@@ -208,14 +211,17 @@ def _records(path: Path, text: str, where: str) -> Iterator[tuple[int, Mapping[s
         return
     if path.suffix != ".csv":
         raise ScenarioError(f"{where}{shown(path)}: must be a .csv or .jsonl file")
-    reader = csv.DictReader(io.StringIO(text))
+    reader = csv.DictReader(text.splitlines())
     missing = [name for name in FIELDS if name not in (reader.fieldnames or ())]
     if missing:
         raise ScenarioError(
             f"{shown(path)}:1: no column {missing[0]} (the first line names {', '.join(FIELDS)})"
         )
-    for fields in reader:
-        yield reader.line_num, fields
+    try:
+        for fields in reader:
+            yield reader.line_num, fields
+    except csv.Error as problem:
+        raise ScenarioError(f"{shown(path)}:{reader.line_num + 1}: {problem}") from None
 
 
 def _object(entry: str, where: str) -> Mapping[str, Any]:

@@ -243,7 +243,8 @@ class _Service:
 
     def _spread(self, load: RequestLoad) -> float:
         """Return the spread of the mean wait; 0 where requests have no rate of their own."""
-        if self._loaded.scenario.load.rate is None or load.arrivals is None:
+        given = self._loaded.scenario.load
+        if given.rate is None or given.requests is not None or load.arrivals is None:
             return 0.0
         return self._backlog.spread(load.arrivals)
 
