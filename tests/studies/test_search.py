@@ -359,6 +359,15 @@ def test_a_gap_and_a_time_end_a_search_early(found, tmp_path, monkeypatch):
     assert short.proven == 0
 
 
+def test_values_of_the_recomputation_are_searched(tmp_path):
+    """``--free recompute=none,full`` ended in an internal error, and a table of it as well."""
+    free = ["recompute=none,{mode: full, every: 2}"]
+    answer = search(small(tmp_path), free=free, settings=["plan.tensor=8"], jobs=1)
+
+    modes = {str(one.set_.get("recompute")) for one in answer.ranked}
+    assert len(modes) == 2
+
+
 @pytest.mark.large
 def test_limits_and_values_restrict_the_space(found, tmp_path):
     """A limit of memory or of a degree, the values of a key, and a key that is set all hold."""

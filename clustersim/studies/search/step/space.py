@@ -21,6 +21,7 @@ from clustersim.plan.checks import divisors
 from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import Loaded
+from clustersim.scenario.schema import RecomputeFile
 from clustersim.simulation.step.build import recompute_of
 from clustersim.studies.search.loop import NO_DEADLINE, Deadline
 from clustersim.studies.search.step.layout_rules import LAYER_RULES, LayoutRules
@@ -186,7 +187,11 @@ class Choices:
         own = recompute_of(self._given.recompute)
         intervals = [Recompute("full", every=n) for n in divisors(self._given.model.layers)]
         generated = (Recompute(), Recompute("selective"), *intervals, own)
-        return self._of("recompute", own, generated)
+        stated = self._values.get("recompute")
+        if stated is None or "recompute" in self._fixed:
+            return self._of("recompute", own, generated)
+        tables = (v if isinstance(v, str) else RecomputeFile.model_validate(v) for v in stated)
+        return tuple(dict.fromkeys(map(recompute_of, tables)))
 
     @cached_property
     def shapes(self) -> list[Shape]:
