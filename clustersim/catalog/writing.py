@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
 from clustersim.catalog.files import shown
 from clustersim.catalog.tree import is_fact
@@ -42,6 +43,7 @@ def _styled(value: Any) -> Any:
         mapping = CommentedMap((key, _styled(item)) for key, item in value.items())
         if _is_brief(value):
             mapping.fa.set_flow_style()
+            mapping.update({key: _quoted(item) for key, item in mapping.items()})
         return mapping
     if isinstance(value, list | tuple):
         items = CommentedSeq(_styled(item) for item in value)
@@ -49,6 +51,11 @@ def _styled(value: Any) -> Any:
             items.fa.set_flow_style()
         return items
     return value
+
+
+def _quoted(value: Any) -> Any:
+    """Return a text with a colon in quotes, which YAML needs within braces."""
+    return SingleQuotedScalarString(value) if isinstance(value, str) and ":" in value else value
 
 
 def _is_brief(value: dict[str, Any]) -> bool:

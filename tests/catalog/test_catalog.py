@@ -15,6 +15,7 @@ from clustersim.catalog.facts import Count, Fact, Record, SourcedValue, Strict, 
 from clustersim.catalog.machines import NicFacts
 from clustersim.catalog.reading import parse_yaml, read_yaml
 from clustersim.catalog.tree import Tree
+from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 from clustersim.reports.step.text import answer
 from clustersim.scenario.load import from_mapping, load, load_any
@@ -436,3 +437,10 @@ def test_a_shipped_file_is_not_blamed_for_a_scenario(box):
     text = OWN.replace("nodes: 2", "nodes: 200000").replace("my-box", "dgx-h100")
 
     assert complaint(box, text, "case").startswith("case.yaml:2: cluster: nodes: 200,000 nodes")
+
+
+def test_a_fact_whose_assumption_has_a_colon_is_written_and_read_again():
+    """Calibrating the H100 ended in invalid YAML: within braces a colon needs quotes."""
+    data = {"compute": {"value": 1.0, "assumed": "8.48 kW of a node (arXiv:2412.08602)"}}
+
+    assert parse_yaml(to_yaml(data), "chip.yaml", CatalogError).data == data
