@@ -57,7 +57,7 @@ def interval(step_time: float, reach: Reach) -> Interval:
     """Return the interval around a predicted step time [s].
 
     >>> interval(10.0, Reach(1.25, 1.5, 12, "12 measured runs"))
-    Interval(low_s=8.0, high_s=15.0, level=0.9, rows=12, why='12 measured runs')
+    Interval(low_s=8, high_s=15, level=0.9, rows=12, why='12 measured runs')
     """
     if reach.below is None or reach.above is None:
         return Interval(None, None, LEVEL, reach.rows, reach.why)

@@ -282,20 +282,21 @@ def check_measure(option: str, name: str, kinds: Iterable[Kind], where: str) -> 
         raise ScenarioError(f"{option} {name}: {where} has no section training, whose run it is of")
     of = " of services" if "service" in kinds else ""
     raise ScenarioError(
-        f"{option} {name}: unknown measure{of} ({_nearest(name, ranked)} all: clustersim list"
-        " measures)"
+        f"{option} {name}: unknown measure{of} ({_nearest(name, ranked, kinds)} all: clustersim"
+        " list measures)"
     )
 
 
-def _nearest(name: str, ranked: Mapping[str, Measure]) -> str:
-    """Return the measures whose names or labels are nearest, or the first ones as examples."""
+def _nearest(name: str, ranked: Mapping[str, Measure], kinds: Iterable[Kind]) -> str:
+    """Return the measures whose names or labels are nearest, or those of tables as examples."""
     words = {measure.label: each for each, measure in ranked.items()}
     words |= {short: each for short, each in ALIASES.items() if each in ranked}
     words |= {each: each for each in ranked}
     close = dict.fromkeys(words[word] for word in get_close_matches(name, words, 3, 0.5))
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
-    return f"such as {', '.join(map(repr, [*ranked][:3]))};"
+    usual = [each for kind in kinds for each in HEADLINES[kind]]
+    return f"such as {', '.join(map(repr, usual[:3]))};"
 
 
 def pareto_front(

@@ -9,14 +9,23 @@ import random
 
 import pytest
 
+from clustersim.engine.replay import replay_sharing, result
 from clustersim.errors import CatalogError, PlanError, ScenarioError
+from clustersim.program.compile import Compilation
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
-from clustersim.simulation.step.simulate import replay_step, simulate
+from clustersim.simulation.step.simulate import simulate
 from tests.random_steps import random_steps
 
 CHANGE = 1e-6
 """Maximum change of a step by a disturbance of a billionth, share of the step."""
+
+AMPLIFIED = 0.05
+"""Maximum change where transfers share links, share of the time that the sharing takes.
+
+Each transfer that begins later slows another one down, which begins the next one later: in a step
+of 320 s with 180 s of sharing, a difference of 1e-12 s doubles every 5 s, up to 1 s in the end.
+"""
 
 FASTER = 1e-3
 """Share by which choices of algorithms may make a step with a slower link faster.
@@ -56,25 +65,27 @@ def steps_with(step, disturbances):
     """Yield each disturbance with the step that it gives; those that do not apply are left out."""
     for disturbance in disturbances:
         try:
-            result = simulate({**step, "disturbances": [disturbance]})
+            disturbed = simulate({**step, "disturbances": [disturbance]})
         except (CatalogError, PlanError, ScenarioError):  # no such NIC, or no route without a cable
             continue
-        total = math.fsum(result.attribution.values())
-        assert total == pytest.approx(result.step_time, rel=1e-9), (step, disturbance)
-        yield disturbance, result.step_time
+        total = math.fsum(disturbed.attribution.values())
+        assert total == pytest.approx(disturbed.step_time, rel=1e-9), (step, disturbance)
+        yield disturbance, disturbed.step_time
 
 
 def check_laws(count, seed, most_nodes, some):
     """Check the laws on a number of random steps, with `some` of the disturbances of each kind."""
     rng = random.Random(seed)
-    for _, (step, result) in zip(range(count), random_steps(rng, most_nodes), strict=False):
-        plan, before = step["plan"], result.step_time
+    for _, (step, plain) in zip(range(count), random_steps(rng, most_nodes), strict=False):
+        plan, before = step["plan"], plain.step_time
         device = rng.randrange(
             math.prod(plan.get(axis, 1) for axis in ("tensor", "pipeline", "data"))
         )
-        links = [link.name for link in result.links]
+        links = [link.name for link in plain.links]
         for disturbance, after in steps_with(step, some(rng, next_to_nothing(rng, device))):
-            assert after == pytest.approx(before, rel=CHANGE), (step, disturbance)
+            if after != pytest.approx(before, rel=CHANGE):
+                shared = before - without_contention(step)
+                assert after == pytest.approx(before, abs=AMPLIFIED * shared), (step, disturbance)
         for disturbance, after in steps_with(step, some(rng, [*slower(rng, device, links)])):
             least = before if after > before * (1 - FASTER) else without_contention(step)
             assert after > least * (1 - FASTER), (step, disturbance)
@@ -82,14 +93,14 @@ def check_laws(count, seed, most_nodes, some):
 
 def without_contention(step):
     """Return the time of a step whose collectives have their links to themselves [s]."""
-    job = build_job(from_mapping("step", step))
-    _, replayed = replay_step(job, fold_replicas=True, fusion_bound=math.inf)
-    return replayed.timeline.duration
+    compilation = Compilation(build_job(from_mapping("step", step)), fusion_bound=math.inf)
+    program = compilation.program(compilation.replicas.folded())
+    return result(replay_sharing(program, frozenset()).method).timeline.duration
 
 
 def test_laws_of_disturbances_hold_for_random_steps():
     """Of next to nothing next to nothing remains, and what is slower makes no step faster."""
-    check_laws(50, 31, 2, lambda rng, kinds: rng.sample(kinds, rng.random() < 0.5))
+    check_laws(60, 31, 2, lambda rng, kinds: rng.sample(kinds, rng.random() < 0.5))
 
 
 @pytest.mark.large
@@ -116,7 +127,7 @@ GATHERED = {
     "cluster": {"name": "meta-24k", "nodes": 1},
     "model": "gpt3-6.7b",
     "plan": {"tensor": 2, "pipeline": 1, "data": 4, "zero": 3},
-    "batch": {"global": 12, "micro": 1, "sequence": 128},
+    "batch": {"global": 12, "micro": 1, "sequence": 512},
     "precision": "bf16",
     "framework": "llm-foundry",
 }
@@ -146,10 +157,10 @@ def test_a_late_host_prolongs_the_wait_for_routing():
 def test_a_straggler_that_hides_more_of_the_gathers_adds_up(slower):
     """Longer kernels hide more of the gathers of a block unit by unit, so that it is shorter."""
     straggler = {"type": "slow-device", "devices": [0], **slower}
-    result = simulate({**GATHERED, "disturbances": [straggler]})
+    slowed = simulate({**GATHERED, "disturbances": [straggler]})
 
-    assert any(block.units for actor in result.program.actors for block in actor.blocks.values())
-    assert math.fsum(result.attribution.values()) == pytest.approx(result.step_time, rel=1e-9)
+    assert any(block.units for actor in slowed.program.actors for block in actor.blocks.values())
+    assert math.fsum(slowed.attribution.values()) == pytest.approx(slowed.step_time, rel=1e-9)
 
 
 LOCKSTEP = {

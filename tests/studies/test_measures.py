@@ -7,6 +7,7 @@ import pytest
 from answers import KINDS, compared, made_up, run_of
 from clustersim.errors import ScenarioError
 from clustersim.reports.measures import headlines
+from clustersim.runs.arguments import parse_settings
 from clustersim.runs.limits import read_limits
 from clustersim.runs.variants import Variant
 from clustersim.scenario.load import load_any
@@ -118,13 +119,12 @@ def test_any_measure_is_searched_or_has_no_bound_and_limits_a_search(kind, name)
     request = service_request if kind == "service" else step_request
     value = f"{ANSWERS[kind][0].measures()[name]!r}{UNITS[measure.dimension]}"
     bounded = name not in UNBOUNDED if kind == "service" else name in BOUNDED
-    usual = "tokens_per_s"
+    usual, priced = "tokens_per_s", parse_settings(["costs.usd_per_device_hour=1.5"])
+    limited = request(SCENARIOS[kind], None, usual, (), [f"{name}={value}"], priced, None)
 
-    assert request(SCENARIOS[kind], None, usual, (), [f"{name}={value}"], (), None).limits == {
-        name: pytest.approx(ANSWERS[kind][0].measures()[name])
-    }
+    assert limited.limits == {name: pytest.approx(ANSWERS[kind][0].measures()[name])}
     if bounded:
-        assert request(SCENARIOS[kind], None, name, (), (), (), None).measure == measure
+        assert request(SCENARIOS[kind], None, name, (), (), priced, None).measure == measure
         return
     with pytest.raises(ScenarioError, match=rf"^--objective {name}: has no bound [^\n]+sweep\)$"):
         request(SCENARIOS[kind], None, name, (), (), (), None)

@@ -190,8 +190,9 @@ class Choices:
         stated = self._values.get("recompute")
         if stated is None or "recompute" in self._fixed:
             return self._of("recompute", own, generated)
-        tables = (v if isinstance(v, str) else RecomputeFile.model_validate(v) for v in stated)
-        return tuple(dict.fromkeys(map(recompute_of, tables)))
+        files = (RecomputeFile.model_validate(v) if isinstance(v, dict) else v for v in stated)
+        read = (v if isinstance(v, Recompute) else recompute_of(v) for v in files)
+        return tuple(dict.fromkeys(read))
 
     @cached_property
     def shapes(self) -> list[Shape]:
