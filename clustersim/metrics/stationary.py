@@ -111,7 +111,7 @@ def wait_spread(load: float, arrivals: float, services: float) -> float:
 
 
 def half_width(batches: Floats) -> float:
-    """Return half the width of the 95 % interval of the mean of at least five batches."""
+    """Return half the width of the 95 % interval of the mean of at least four batches."""
     errors = batches - batches.mean()
     variance = float((errors**2).sum())
     if not variance:

@@ -45,6 +45,16 @@ def in_service(result):
     return np.searchsorted(arrivals, times) - np.searchsorted(ends, times)
 
 
+def batch(result):
+    """Return the requests of the largest static batches: they take long to grow to their size."""
+    model = result.model
+    if model.scheduling.continuous:
+        return 0
+    return (
+        result.answer.counts.replicas * model.blocks * model.block_tokens / sum(result.mean_tokens)
+    )
+
+
 def check_best(seed, tmp_path, times=20):
     """Search the fewest devices for a rate near what some sustain, and replay the best longer."""
     service, draw = random_service(seed)
@@ -63,7 +73,7 @@ def check_best(seed, tmp_path, times=20):
 
     counts = in_service(longer)
     grown = counts[-EIGHTHS // 4 :].mean() - counts[: EIGHTHS // 4].mean()
-    assert grown < 0.01 * requests, f"{counts} of {requests} requests at {service}"
+    assert grown < max(0.01 * requests, batch(longer)), f"{counts} of {requests} at {service}"
 
 
 def test_the_best_service_for_a_rate_sustains_it(tmp_path):

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from clustersim.arrays import Floats
+from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.replay import (
     Deployment,
     ReplayedRequests,
@@ -59,7 +59,7 @@ GOLDEN: Final = 0.6180339887498949
 FAR: Final = 1.3
 """Ratio of two rates that are not near."""
 
-FEWEST: Final = 5
+FEWEST: Final = 4
 """Batches of an interval."""
 
 RESOLUTION: Final = 0.05
@@ -179,33 +179,40 @@ class _Backlog:
     def __call__(self, completed: Sequence[Request]) -> int:
         if not completed:
             return min(FIRST + 2 * self._first, self._most)
-        ends = np.array([request.finish for request in completed])
-        half, more = len(ends) // 2, 2 * len(ends)
-        lasted = float(ends[-1] - ends[half - 1])
-        if not lasted:  # a static batch ends as a whole
+        ends, more = np.array([request.finish for request in completed]), 2 * len(completed)
+        ends = ends[: np.searchsorted(ends, ends[-1])]  # not all that end last are known
+        whole = np.searchsorted(ends, ends, side="right")
+        half = int(whole[len(ends) // 2 - 1]) if len(ends) > 1 else len(ends)
+        if half == len(ends):
             return more if more <= self._most else 0
-        spent = np.array([r.finish - r.admitted for r in completed[half:]])
-        rate = (len(ends) - half) / lasted
+        spent = np.array([r.finish - r.admitted for r in completed[half : len(ends)]])
+        rate = (len(ends) - half) / float(ends[-1] - ends[half - 1])
         together = max(1, round(float(spent.mean()) * rate))  # Little's law
-        self._measure(ends, min(max(self._first, 2 * together), half), together)
+        self._measure(ends, whole, min(max(self._first, 2 * together), half), together)
         ratios = [max(each / self.rate, self.rate / each) for each in self._rates]
         far = min(ratios, default=1.0) > FAR
         enough = (ROUNDS_OF_FAR if far else ROUNDS) * together
         known = self.half is not None and len(ends) >= enough and self._decided()
         return 0 if known or more > min(max(MOST_BACKLOG, enough), self._most) else more
 
-    def _measure(self, ends: Floats, skipped: int, together: int) -> None:
-        """Set the rate after some requests, and its interval by batches of whole rounds."""
-        self.skipped = max(1, skipped)
+    def _measure(self, ends: Floats, whole: Integers, skipped: int, together: int) -> None:
+        """Set the rate after some requests, and its interval by batches of whole rounds.
+
+        Parameters
+        ----------
+        whole : requests that are complete when each one ends: those of a static batch end together
+        """
+        self.skipped = int(whole[max(1, skipped) - 1])
         measured = len(ends) - self.skipped
         self.rate = measured / float(ends[-1] - ends[self.skipped - 1])
         rounds = max(1, measured // (BATCHES * together))
         batches = min(BATCHES, measured // (rounds * together))
         if batches >= FEWEST:
             size = max(rounds * together, measured // BATCHES)
-            lengths = np.diff(ends[len(ends) - 1 - size * np.arange(batches, -1, -1)])
-            if lengths.any():
-                self.half = self.rate * half_width(lengths) / float(lengths.mean())
+            bounds = np.unique(whole[len(ends) - 1 - size * np.arange(batches, -1, -1)])
+            if len(bounds) > FEWEST:
+                times = np.diff(ends[bounds - 1]) / np.diff(bounds)
+                self.half = self.rate * half_width(times) / float(times.mean())
 
     def _decided(self) -> bool:
         assert self.half is not None
