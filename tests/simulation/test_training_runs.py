@@ -9,6 +9,7 @@ from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.failures.causes import best_interval, interval_goodput
 from clustersim.reports.training_run.text import rows
 from clustersim.scenario.load import load
+from clustersim.simulation.training_run import whole_run
 from clustersim.simulation.training_run.checkpoint_flows import share_for_steps
 from clustersim.simulation.training_run.train import train
 from clustersim.simulation.training_run.whole_run import predict_run
@@ -169,6 +170,14 @@ def test_a_run_that_does_not_progress_is_an_error_at_once():
             run(setting)
 
         assert need in str(error.value)
+
+
+def test_a_run_that_cannot_progress_is_rejected_before_its_steps_are_replayed(monkeypatch):
+    """Steps of 16,384 devices took 82 s, and restarts were too long whatever a step takes."""
+    monkeypatch.setattr(whole_run, "simulate", lambda *_: pytest.fail("replayed a step"))
+
+    with pytest.raises(PlanError, match=r"failure every .* needs 30 d to restart"):
+        train("llama3-405b-54-days", ["training.restart.loading=30 d"])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ scenario --stages--> steps and seconds --+
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, exp, inf
+from math import ceil, exp
 from typing import Final
 
 from clustersim.catalog.tree import dotted
@@ -19,14 +19,8 @@ from clustersim.failures.causes import (
     goodput_of_causes,
     mean_time_between,
 )
-from clustersim.failures.progress import ExpectedRun, expected_run, node_wait
-from clustersim.failures.renewal import (
-    LongRun,
-    NodeReplacement,
-    PlannedStop,
-    Replicated,
-    replicate_run,
-)
+from clustersim.failures.progress import ExpectedRun
+from clustersim.failures.renewal import LongRun, Replicated, replicate_run
 from clustersim.scenario.load import DESCRIPTIVE, Loaded
 from clustersim.scenario.training import AUTO, BatchStage, Training, steps_of_interval
 from clustersim.simulation.step.result import Result
@@ -39,16 +33,17 @@ from clustersim.simulation.training_run.checkpoint_flows import (
     with_steps,
 )
 from clustersim.simulation.training_run.failure_causes import failure_causes, restart_seconds
-from clustersim.units import format_duration, format_seconds, parse
+from clustersim.simulation.training_run.progress import (
+    check_before_steps,
+    check_progress,
+    no_progress,
+    node_replacement,
+    planned_stop,
+)
+from clustersim.units import format_seconds, parse
 
 MAX_EXPECTED: Final = 10_000
 """Expected failures and planned stops of a run above which it is not replicated."""
-
-LEAST_GOODPUT: Final = 1e-6
-"""Expected goodput below which a run does not progress."""
-
-MAX_SECONDS: Final = 1e12
-"""Longest elapsed time of a run, about 32,000 years [s]."""
 
 LOW: Final = 0.5
 """Goodput below which the answer has a warning with the reason."""
@@ -144,12 +139,14 @@ def predict_run(loaded: Loaded) -> WholeRun:
             f"{loaded.place()}: has no section training (training: {{tokens: 300e9}}; 'clustersim"
             " run' simulates one step)"
         )
+    times = predict_checkpoint(loaded, training.checkpoint)
+    check_before_steps(loaded, training, times)
     stages = tuple(_run_stages(loaded, training))
-    times = _checkpoint(loaded, training, stages)
+    times = _with_steps(loaded, times, stages)
     causes = failure_causes(loaded, training, times)
     run = _long_run(loaded, training, stages, times, causes)
-    whole = WholeRun(loaded, training, stages, times, causes, run, expected_run(run))
-    _check_progress(whole)
+    expectation = check_progress(loaded, run)
+    whole = WholeRun(loaded, training, stages, times, causes, run, expectation)
     return replace(whole, replicated=_replicated(whole), wall=time.perf_counter() - began)
 
 
@@ -161,52 +158,8 @@ def _replicated(whole: WholeRun) -> Replicated | None:
     count = whole.training.replications if random else 1
     replicated = replicate_run(whole.run, count, whole.training.seed)
     if replicated is None:
-        raise PlanError(_no_progress(whole))
+        raise PlanError(no_progress(whole.loaded, whole.run))
     return replicated
-
-
-def _check_progress(whole: WholeRun) -> None:
-    """Check that a run ends.
-
-    Raises
-    ------
-    PlanError
-        when it is too long, or does not progress.
-    """
-    run, where = whole.run, whole.loaded.where("training")
-    if run.work + run.start > MAX_SECONDS:
-        raise PlanError(
-            f"{where}: the run takes {format_duration(run.work + run.start)} without interruptions,"
-            f" more than {MAX_SECONDS:g} s (shorten it: tokens, steps, samples or epochs; warmup)"
-        )
-    goodput = whole.expectation.goodput
-    if goodput < LEAST_GOODPUT or run.work / goodput > MAX_SECONDS:
-        raise PlanError(_no_progress(whole))
-
-
-def _no_progress(whole: WholeRun) -> str:
-    """Return why a run does not progress: what happens between two of its failures."""
-    run, stop = whole.run, whole.run.stop
-    wait = max((node_wait(run, cause) for cause in run.causes), default=0.0)
-    restart = max((cause.restart for cause in run.causes), default=0.0)
-    spans = {
-        "wait for a node": wait,
-        "restart": restart,
-        "work until a save": run.interval * (1 + run.more),
-        "save": run.block + run.lag,
-    }
-    needed = ", ".join(f"{format_duration(s)} to {name}" for name, s in spans.items() if s)
-    often = []
-    if run.causes:
-        often.append(f"a failure every {format_duration(whole.mean_time_between_failures)}")
-    if stop is not None:
-        length = format_duration(stop.length)
-        often.append(f"a planned stop of {length} every {format_duration(stop.every)}")
-    where = whole.loaded.where("training")
-    return (
-        f"{where}: the run does not progress: {' and '.join(often) or 'no failures'}, and it needs"
-        f" {needed} (use fewer nodes, spares, or a shorter restart, interval or save)"
-    )
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -276,9 +229,10 @@ def tokens_of_run(training: Training, of_step: float, of_sequence: int) -> float
 # --- checkpoints ----------------------------------------------------------------------------------
 
 
-def _checkpoint(loaded: Loaded, training: Training, stages: Sequence[RunStage]) -> CheckpointTimes:
+def _with_steps(
+    loaded: Loaded, times: CheckpointTimes, stages: Sequence[RunStage]
+) -> CheckpointTimes:
     """Return the times of a checkpoint, with the steps of the last part while it is drained."""
-    times = predict_checkpoint(loaded, training.checkpoint)
     if not times.node_rate or not times.drain:
         return times
     result, cluster = stages[-1].result, loaded.scenario.cluster
@@ -304,9 +258,7 @@ def _long_run(
     work, steps = sum(stage.seconds for stage in stages), sum(stage.steps for stage in stages)
     step = work / steps
     interval = _interval(loaded, training, times, causes, step, work)
-    stop, spares, evaluation = training.planned, training.spares, training.evaluation
-    drained = min(times.drain, interval)
-    replicas = loaded.scenario.plan.data
+    evaluation, drained = training.evaluation, min(times.drain, interval)
     return LongRun(
         work=work,
         interval=interval,
@@ -316,15 +268,8 @@ def _long_run(
         start=training.warmup,
         step=step,
         lag=times.drain,
-        stop=None if stop is None else PlannedStop(stop.every, stop.length),
-        replacement=NodeReplacement()
-        if spares is None
-        else NodeReplacement(
-            spares=spares.hot,
-            repair=spares.repair,
-            provision=inf if spares.provision is None else spares.provision,
-            idle=1 / replicas if spares.without == "shrink" and replicas > 1 else 1.0,
-        ),
+        stop=planned_stop(training),
+        replacement=node_replacement(loaded, training),
     )
 
 
