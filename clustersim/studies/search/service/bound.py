@@ -60,12 +60,17 @@ class ReplicaBound:
     def _sequences(self) -> Floats:
         """Sequences of a batch at which the time of a step is computed."""
         rules, model = self.model.scheduling, self.model
-        room = model.blocks * model.block_tokens // max(1, self.load.shortest)
+        room = self._room // max(1, self.load.shortest)
         most = max(1, min(self.load.users, rules.sequences // model.stages, room))
         each = -(-most // self.groups)  # of a group, the last of which may be incomplete
         sizes = {*range(1, DENSE + 1), *map(int, knots(each)), *range(8, min(each, EVERY), 8), each}
         found = {1, most, *(self.groups * size for size in sizes)}
         return np.array(sorted(size for size in found if size <= most), dtype=float)
+
+    @property
+    def _room(self) -> int:
+        """Tokens that a replica holds."""
+        return self.model.blocks * self.model.block_tokens
 
     def _step(self, sequences: float, prompts: tuple[Prompt, ...] = ()) -> float:
         """Return the least time that a batch occupies a replica [s]."""
@@ -160,13 +165,15 @@ class ReplicaBound:
 
         Many short prompts take longer for what each takes, few long ones for their attention.
         """
-        shortest, budget = self.load.shortest, self.model.scheduling.budget
-        most = max(budget, shortest) if budget < inf else max(self.load.most.prompts, shortest)
+        shortest, rules = self.load.shortest, self.model.scheduling
+        held = min(self._room, rules.sequences * self.load.largest)  # of which a step has all
+        most = max(min(rules.budget, self.load.most.prompts, held), shortest)
         doublings = int(2 * log2(self.load.largest / shortest)) + 1
         sizes = {*(int(shortest * 2 ** (n / 2)) for n in range(doublings)), self.load.largest}
         found = []
         for tokens in sorted({*(n for n in PROMPTS if n < most), int(most)}):
-            divided = [_divided(tokens, size) for size in sizes if size <= max(tokens, shortest)]
+            fewest = tokens / (2 * rules.sequences)  # sizes are between those that are divided
+            divided = [_divided(tokens, n) for n in sizes if fewest <= n <= max(tokens, shortest)]
             found.append((tokens, min(divided, key=lambda prompts: self._occupied(0, prompts))))
         return found
 
