@@ -19,7 +19,7 @@ TESTED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --di
 REPORT := $(CURDIR)/runs/$(basename $(notdir $(SCENARIO)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run validate validation bench test test-large lint format types wheel-test lock clean
+.PHONY: help setup run validate validation bench test test-large test-exhaustive lint format types wheel-test lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,8 +46,11 @@ bench: $(STAMP) ## measure speed: docs/performance.md and runs/bench.json (BENCH
 test: $(STAMP) ## run the tests, except those marked large
 	@$(TESTED) -m "not large" $(PYTEST)
 
-test-large: $(STAMP) ## run the tests marked large
-	@$(TESTED) -m large $(PYTEST)
+test-large: $(STAMP) ## run the tests marked large, except further random cases
+	@$(TESTED) -m "large and not exhaustive" $(PYTEST)
+
+test-exhaustive: $(STAMP) ## run the further random cases of large tests: half an hour
+	@$(TESTED) -m exhaustive $(PYTEST)
 
 lint: $(STAMP) ## check style and formatting
 	@$(BIN)/python -m ruff check .

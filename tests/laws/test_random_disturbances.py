@@ -15,6 +15,7 @@ from clustersim.program.compile import Compilation
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
+from tests.random_cases import random_cases
 from tests.random_steps import random_steps
 
 CHANGE = 1e-6
@@ -104,9 +105,9 @@ def test_laws_of_disturbances_hold_for_random_steps():
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", random_cases(5, 20))
 def test_laws_of_disturbances_hold_for_a_thousand_random_steps(seed):
-    """Two disturbances of each kind, on up to four nodes: each type some 300 times."""
+    """Two disturbances of each kind, on up to four nodes: of a thousand each type 300 times."""
     check_laws(50, seed, 4, lambda rng, kinds: rng.sample(kinds, 2))
 
 
