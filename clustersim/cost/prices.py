@@ -19,6 +19,11 @@ TERMS: Final[tuple[Term, ...]] = ("on-demand", "one-year", "three-year", "purcha
 
 HOURS_A_YEAR: Final = 8766.0
 
+NO_ELECTRICITY: Final = (
+    "a purchase needs a site with a price of electricity (costs.site=NAME; clustersim list sites)"
+)
+"""Why a purchase has no price without a site."""
+
 assumed_years_of_use: Final = 4.0
 """Years over which a purchase is written off; assumed, as usual for servers."""
 
@@ -42,7 +47,8 @@ class Price:
     def text(self) -> str:
         """The rate with its quotes."""
         rate = f"{self.usd_per_device_hour:.3g} USD per device and hour"
-        return f"{rate}, {self.term}: {self.quote}"
+        without = "" if self.includes_electricity else " without electricity"
+        return f"{rate}, {self.term}{without}: {self.quote}"
 
     @property
     def includes_electricity(self) -> bool:

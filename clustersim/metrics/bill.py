@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from clustersim.answers import record
-from clustersim.cost.prices import Price, Site
+from clustersim.cost.prices import NO_ELECTRICITY, Price, Site
 from clustersim.metrics.energy import StepEnergy
+from clustersim.units import format_usd
 
 STEPPING: Final = frozenset({"useful", "lost"})
 """Categories of time in which a run executes steps."""
@@ -63,6 +64,16 @@ class Bill:
     quote: str | None
     electricity_usd: float | None
     per_trillion_tokens: Mapping[str, float]
+
+    @property
+    def rate(self) -> str:
+        """The rate of a device with its quotes, and electricity that is not part of it."""
+        if self.usd_per_device_hour is None or self.term is None or self.quote is None:
+            return ""
+        rate = Price(self.usd_per_device_hour, self.term, self.quote).text
+        if self.electricity_usd is None:
+            return rate
+        return f"{rate}; {format_usd(self.electricity_usd)} of electricity at {self.site}"
 
 
 def bill(
@@ -132,5 +143,5 @@ def _no_cost(site: Site | None, price: Price | str) -> dict[str, str]:
     if isinstance(price, str):
         return {"cost": price}
     if not price.includes_electricity and (site is None or site.electricity is None):
-        return {"cost": "a purchase needs a site with a price of electricity (costs.site)"}
+        return {"cost": NO_ELECTRICITY}
     return {}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from clustersim.memory.room import EXCEEDING, TIGHT
+from clustersim.memory.room import EXCEEDING, TIGHT, outcome_of
 from clustersim.metrics.attribution import BUBBLES
 from clustersim.render.charts.bars import NEGLIGIBLE, Step, Waterfall, time_unit, to_thousandths
 from clustersim.render.charts.lines import Series
@@ -154,15 +154,22 @@ def part_kind(part: str) -> str:
     return _KINDS.get(part) or kind_of(part)
 
 
-def format_causes(parts: Mapping[str, float], unit: str = "s") -> str:
+def format_causes(parts: Mapping[str, float], unit: str = "s", account: str = "") -> str:
     """Return the parts that changed most with their changes, after a colon; bubbles are one part.
+
+    Parameters
+    ----------
+    account : label of what they are parts of, where that is not the measure of the sentence
 
     >>> format_causes({"matmul": -2.0, "bubble_fill": 1.0, "bubble_drain": 2.0})
     ': bubble +3 s, matmul -2 s'
+    >>> format_causes({"matmul": -4e-4}, account="device time per token")
+    '; of the device time per token: matmul -400 us'
     """
     changes = largest_changes(parts)
     named = ", ".join(f"{part_name(part)} {_signed(change, unit)}" for part, change in changes)
-    return f": {named}" if named else ""
+    head = f"; of the {account}: " if account else ": "
+    return head + named if named else ""
 
 
 def largest_changes(parts: Mapping[str, float], most: int = NAMED) -> list[tuple[str, float]]:
@@ -290,6 +297,15 @@ def _fit_next_to_bars(names: Sequence[str]) -> bool:
 
 VERDICT_STYLES: Final[Mapping[str, str]] = {TIGHT: CAUTION} | dict.fromkeys(EXCEEDING, WARNING)
 """Styles of cells of a table with verdicts on memory."""
+
+
+def hypothetical(verdict: str, *, fits: bool) -> str:
+    """Return the remark on the time of a job that cannot run.
+
+    >>> hypothetical("does not fit: 96.8 of 79.1 GiB on stage 0", fits=False)
+    ' (hypothetical: the job does not fit in memory)'
+    """
+    return "" if fits else f" (hypothetical: the job {outcome_of(verdict)} in memory)"
 
 
 def mark_tight(table: list[list[str]], tight: Sequence[bool]) -> list[list[str]]:

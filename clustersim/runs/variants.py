@@ -164,7 +164,8 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
         training = None if loaded.scenario.training is None else run_measures(loaded)
         price = usd_per_hour(loaded.scenario)
         known = None if isinstance(price, str) else price
-        answer = replace(result.answer, training=training, usd_per_hour=known)
+        why = {"usd_per_hour": price} if isinstance(price, str) else {}
+        answer = replace(result.answer, training=training, usd_per_hour=known, unavailable=why)
         return Run(key, RAN, answer=_copied(answer), fresh=True)
     estimate = MemoryEstimate(result.answer, loaded.scenario.devices)
     return Run(key, MEMORY_ONLY, result.reason, estimate=_copied(estimate), fresh=True)

@@ -47,10 +47,17 @@ def site_of(costs: CostsFile, where: str = "") -> Site | None:
 def rate_of(costs: CostsFile, accelerator: str) -> Price | str:
     """Return the price of a device of a scenario; or why it is not known, and what to state."""
     if costs.usd_per_device_hour is not None:
-        return Price(costs.usd_per_device_hour, "stated", "stated by the user")
+        return Price(costs.usd_per_device_hour, "stated", "costs.usd_per_device_hour")
     price = price_of(accelerator, costs.price, costs.years)
     if price is not None:
         return price
     quoted = [f"costs.price={term}" for term in TERMS if price_of(accelerator, term) is not None]
-    known = ", ".join([*quoted, "costs.usd_per_device_hour"])
-    return f"no {costs.price} price of {accelerator} is quoted ({known})"
+    remedies = ", or ".join(["costs.usd_per_device_hour", *quoted])
+    site = " with costs.site, of: clustersim list sites" if "purchase" in remedies else ""
+    return f"no {costs.price} price of {accelerator} is quoted (state {remedies}{site})"
+
+
+def rate_text(costs: CostsFile, accelerator: str) -> str | None:
+    """Return the rate of a device with its quotes; None where no price is known."""
+    rate = rate_of(costs, accelerator)
+    return None if isinstance(rate, str) else rate.text

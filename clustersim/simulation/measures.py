@@ -187,6 +187,9 @@ def _of_a_run() -> Iterable[Measure]:
         yield Measure(name, "training run", label, heading, unit, better, accounts, text, dimension)
 
 
+MONEY: Final = ("cost", "usd_per_hour", "tokens_per_dollar", "output_tokens_per_usd")
+"""Measures that the price of a device decides."""
+
 QUANTILES: Final = ("p50", "p90", "p95", "p99")
 """Percentiles of the times of requests, each of which is a measure: ``ttft_p99``."""
 
@@ -291,6 +294,8 @@ def _nearest(name: str, ranked: Mapping[str, Measure], kinds: Iterable[Kind]) ->
     """Return the measures whose names or labels are nearest, or those of tables as examples."""
     words = {measure.label: each for each, measure in ranked.items()}
     words |= {short: each for short, each in ALIASES.items() if each in ranked}
+    words |= {word: each for each in MONEY if each in ranked for word in ("cost", "price")}
+    words |= {"_".join(sorted(each.split("_"))): each for each in ranked}
     words |= {each: each for each in ranked}
     close = dict.fromkeys(words[word] for word in get_close_matches(name, words, 3, 0.5))
     if close:

@@ -8,6 +8,7 @@ import pytest
 from clustersim.render.page.page import render
 from clustersim.reports.training_run.charts import charts_of
 from clustersim.reports.training_run.files import page
+from clustersim.reports.training_run.text import rows
 from clustersim.simulation.training_run.train import train
 from commands import output
 
@@ -67,6 +68,35 @@ def test_energy_and_price_are_what_they_are_made_of(at_a_site):
     assert at_a_site.co2e_kg == pytest.approx(0.057 * at_a_site.energy_kwh)
     assert bill.device_hours == pytest.approx(24 * 3072 * at_a_site.days)
     assert bill.per_trillion_tokens["cost"] == pytest.approx(share * at_a_site.cost)
+
+
+def _rows(answer):
+    return {row.label: row.text for row in rows(answer)}
+
+
+def test_the_price_of_a_run_has_the_rate_that_it_is_from(at_a_site):
+    """The line has the rate with its quotes, and the electricity of a purchase."""
+    price, bill = _rows(at_a_site)["price"], at_a_site.bill
+
+    assert f"USD, {bill.usd_per_device_hour:.3g} USD per device and hour, purchase" in price
+    assert bill.quote in price
+    assert price.endswith(f"; {bill.electricity_usd:,.0f} USD of electricity at jean-zay")
+
+
+def test_the_days_of_a_run_that_does_not_fit_are_hypothetical():
+    """The duration is marked where no device has room for the job, and only there."""
+    unfit = {"training.tokens": 1e9, "recompute": "none", "batch.micro": 8, "batch.global": 64}
+    marked = _rows(train("frontier-22b", unfit))
+    fits = _rows(train("frontier-22b", {"training.tokens": 1e9}))
+
+    assert marked["memory"].startswith("does not fit")
+    assert marked["duration"].endswith("(hypothetical: the job does not fit in memory)")
+    assert "hypothetical" not in fits["duration"]
+
+
+def test_the_spread_of_the_days_has_its_unit(at_a_site):
+    """Replications end between two numbers of days."""
+    assert _rows(at_a_site)["duration"].endswith(" days")
 
 
 def test_power_over_a_step_has_its_energy(at_a_site):

@@ -53,7 +53,8 @@ def test_what_is_not_known_has_a_reason():
 
     assert answer.cost is None
     assert answer.unavailable["cost"] == (
-        "a purchase needs a site with a price of electricity (costs.site)"
+        "a purchase needs a site with a price of electricity (costs.site=NAME; clustersim list"
+        " sites)"
     )
 
 

@@ -153,7 +153,8 @@ def test_steps_of_other_batches_are_compared_by_tokens():
     assert same.comparisons[0].gain == 1.0
     assert result.comparisons[0].account == "token"
     assert result.comparisons[0].finding == (
-        "run 0: throughput 349,525 tokens/s -> 419,430 tokens/s (+20.0 %): optimiser -3.81 us"
+        "run 0: throughput 349,525 tokens/s -> 419,430 tokens/s (+20.0 %); of the device"
+        " time per token: optimiser -3.81 us"
     )
     assert [*waterfalls(result.comparisons[0], result)] == ["token"]
 
@@ -360,3 +361,15 @@ def test_json_compares_every_run_with_the_first(capsys, folder):
     assert [run["name"] for run in answered["runs"]] == names
     assert [each["before"] for each in answered["comparisons"]] == ["frontier-22b"] * 2
     assert {path.name for path in folder.iterdir()} <= before | {"runs"}
+
+
+def test_parts_of_another_sum_than_the_measure_are_labelled():
+    """Changes of a throughput are of the device time per token; those of a time are its own."""
+    pair = [answer({"matmul": 1.0}), answer({"matmul": 0.5})]
+    by = {
+        name: compared(*pair, by=name).comparisons[0].finding
+        for name in ("tokens_per_s", "step_time_s")
+    }
+
+    assert "(+100.0 %); of the device time per token: matmul -" in by["tokens_per_s"]
+    assert by["step_time_s"].endswith("(-50.0 %): matmul -500 ms")

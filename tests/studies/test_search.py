@@ -425,7 +425,8 @@ def test_prices_are_checked_before_layouts_are_generated(tmp_path, monkeypatch):
 
     assert str(error.value) == (
         "--objective tokens_per_dollar: no on-demand price of b200 is quoted"
-        " (costs.price=purchase, costs.usd_per_device_hour)"
+        " (state costs.usd_per_device_hour, or costs.price=purchase with costs.site, of:"
+        " clustersim list sites)"
     )
 
 

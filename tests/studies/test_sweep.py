@@ -216,12 +216,14 @@ def test_the_best_of_any_kind_is_the_first_within_the_limits(kind, sizes, limit,
 def test_a_measure_that_is_not_known_is_not_ranked(kind):
     """The reason is stated: of a limit, and of the measure that ranks."""
     answers = {
-        "step": replace(made_up("step"), usd_per_hour=None),
+        "step": replace(
+            made_up("step"), usd_per_hour=None, unavailable={"usd_per_hour": "no price"}
+        ),
         "training run": training_run({"useful": 1.0}, cost=None, unavailable={"cost": "no price"}),
         "service": replace(made_up("service"), cost=None, unavailable={"cost": "no price"}),
     }
     by = {"step": "tokens_per_dollar", "training run": "cost", "service": "output_tokens_per_usd"}
-    why = "tokens_per_dollar is not known" if kind == "step" else "no price"
+    why = "no price"
     variants, runs = [Variant("small.yaml", (), {"x": 1})], [run_of(answers[kind])]
     ranked = rank(loaded(SCENARIOS[kind]), variants, runs, by=by[kind])
     limited = rank(loaded(SCENARIOS[kind]), variants, runs, limits={by[kind]: 1.0})
@@ -232,6 +234,35 @@ def test_a_measure_that_is_not_known_is_not_ranked(kind):
     assert rows(limited)[3].text == f"no layout fits and meets the limits; x 1: {why}"
     for result in (ranked, limited):
         assert why in render(files_of(result).page)
+
+
+def test_a_machine_without_a_price_does_not_vanish_from_a_ranking_by_price(capsys, tmp_path):
+    """Machines that are not ranked are counted, each with its reason; the rate is stated."""
+    file = small(tmp_path)
+    axes = ["--over", "cluster.name=dgx-h100,dgx-b200,mi300x-roce", "--set", "plan.tensor=2"]
+    text = output(
+        capsys, "sweep", file, *axes, "--by", "tokens_per_dollar", "--jobs", "1",
+        "--out", tmp_path / "out",
+    )  # fmt: skip
+    lines = text.splitlines()
+
+    assert "verdicts      3 fit (2 without tokens per dollar, not ranked)" in lines
+    assert "rate          3.37 USD per device and hour, on-demand: 10 quotes" in text
+    for name, accelerator in (("dgx-b200", "b200"), ("mi300x-roce", "mi300x")):
+        [line] = [each for each in lines if each.startswith(f"not ranked    name {name}")]
+        assert f"no on-demand price of {accelerator} is quoted (state" in line
+        assert "clustersim list sites" in line
+    assert "1 best layout:" in lines
+
+
+def test_a_purchase_without_a_site_leaves_out_electricity_in_words(tmp_path):
+    """Tokens per dollar of a purchase count the devices alone, and the rate says so."""
+    answer = sweep(
+        small(tmp_path), over={"batch.micro": [1]}, by="tokens_per_dollar",
+        settings={"cluster.name": "dgx-h100", "costs.price": "purchase"}, jobs=1,
+    )  # fmt: skip
+
+    assert answer.rate.startswith("1.03 USD per device and hour, purchase without electricity:")
 
 
 def test_a_best_measure_of_0_has_a_front(base):

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.cost.power import missing_power
-from clustersim.memory.room import outcome_of
 from clustersim.render.tables import (
     UNMASKED,
     Row,
@@ -16,7 +15,7 @@ from clustersim.render.tables import (
     plain,
     words,
 )
-from clustersim.reports.measures import summary
+from clustersim.reports.measures import hypothetical, summary
 from clustersim.topology.accelerator import slowest_clock
 from clustersim.units import (
     GIB,
@@ -171,7 +170,7 @@ def _speed(result: "Result") -> list[Row]:
             "step time",
             f"{format_seconds(result.step_time)}, {result.tokens_per_s:,.0f} tokens/s,"
             f" {format_number(result.samples_per_s)} sequences/s"
-            f"{_hypothetical(result)}",
+            f"{hypothetical(result.memory.reason, fits=result.memory.fits)}",
         ),
         Row("interval", _interval(result.interval)),
         Row(
@@ -278,12 +277,6 @@ def _memory(result: "Result") -> str:
     host = sum(result.memory.host.values()) / GIB
     device = f"{', '.join(named)}, other {rest:.1f} GiB"
     return f"{device}; host memory of a node {host:.1f} GiB" if host else device
-
-
-def _hypothetical(result: "Result") -> str:
-    """Return a remark on the step time of a job that cannot run."""
-    verdict = outcome_of(result.memory.reason)
-    return "" if result.memory.fits else f" (hypothetical: the job {verdict} in memory)"
 
 
 def remedies(result: "Result") -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from clustersim.render.tables import Row, percent
+from clustersim.reports.measures import hypothetical
 from clustersim.simulation.training_run.answer import (
     CheckpointAnswer,
     PublishedRunCheck,
@@ -74,9 +75,9 @@ def _duration(answer: TrainAnswer) -> str:
     if spread.count > 1:
         text += (
             f"; 80 % of {spread.count:,} replications between {_days(spread.p10_days)} and"
-            f" {_days(spread.p90_days)}"
+            f" {_days(spread.p90_days)} days"
         )
-    return text
+    return text + hypothetical(answer.memory, fits=answer.fits)
 
 
 def _days(days: float) -> str:
@@ -181,9 +182,14 @@ def _bill(answer: TrainAnswer) -> Iterator[Row]:
         parts.append(f"{format_kg(answer.co2e_kg)} CO2e")
     if parts:
         yield Row("energy", ", ".join(parts))
-    why = answer.unavailable.get("cost")
-    text = f"not known: {why}" if answer.cost is None else format_usd(answer.cost)
-    yield Row("price", text)
+    yield Row("price", _price(answer))
+
+
+def _price(answer: TrainAnswer) -> str:
+    """Return the price with the rate that it is from, or why it is not known."""
+    if answer.cost is None:
+        return f"not known: {answer.unavailable.get('cost')}"
+    return ", ".join([format_usd(answer.cost), *([answer.bill.rate] if answer.bill else [])])
 
 
 def published_text(check: PublishedRunCheck) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from clustersim.cost.power import MachinePower, State, machine_power, missing_power
+from clustersim.cost.prices import NO_ELECTRICITY
 from clustersim.engine.requests.replica import Steps
 from clustersim.scenario.costs import rate_of, site_of
 from clustersim.scenario.serving import ServingScenario
@@ -118,7 +119,7 @@ def service_cost(
     hourly = devices * price.usd_per_device_hour
     if not price.includes_electricity:
         if site is None or site.electricity is None:
-            return "a purchase needs a site with a price of electricity (costs.site)"
+            return NO_ELECTRICITY
         if isinstance(energy, str):
             return energy
         hourly += energy.power_w * 3600 / _JOULES_PER_KWH * site.pue * site.electricity

@@ -4,6 +4,7 @@ Keys are added, never changed.
 """
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Final
 
 from clustersim.answers import record
@@ -255,6 +256,7 @@ class RunAnswer:
     training : numbers of the whole run of a scenario with a section `training`; else null
     usd_per_hour : price of the devices by `costs`, of a purchase without electricity; null where no
         price is known, and outside of studies [USD/h]
+    unavailable : why values are null, by key: `usd_per_hour` in a study
     """
 
     name: str
@@ -289,6 +291,7 @@ class RunAnswer:
     replications: Replications | None = None
     training: RunMeasures | None = None
     usd_per_hour: float | None = None
+    unavailable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -371,8 +374,9 @@ class RunAnswer:
 
     def why_missing(self, name: str) -> str:
         """Return why a measure is not known."""
-        reasons = {} if self.training is None else self.training.unavailable
-        return reasons.get({"energy": "energy_kwh"}.get(name, name), f"{name} is not known")
+        run = {} if self.training is None else self.training.unavailable
+        key = {"energy": "energy_kwh", "tokens_per_dollar": "usd_per_hour"}.get(name, name)
+        return {**run, **self.unavailable}.get(key, f"{name} is not known")
 
 
 def memory_measures(memory: MemoryAnswer, devices: int) -> dict[str, float]:

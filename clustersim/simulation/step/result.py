@@ -271,6 +271,7 @@ class Result:
             power_w=power,
             energy_per_step_j=None if energy is None else energy.joules,
             usd_per_hour=None,
+            unavailable={},
             fusion=Fusion(program.fused.whole, program.fused.bound, self.scenario.fusion_bound),
             counts=RunCounts(
                 devices=self.devices,

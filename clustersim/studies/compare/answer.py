@@ -253,7 +253,7 @@ def _finding(
         if number is None:
             return f"{name}: {answer.why_missing(measure.name)}"
     old, new = (number or 0.0 for number in numbers)
-    causes = "" if accounts is None else format_causes(changes_of(*accounts), accounts[0].unit)
+    causes = "" if accounts is None else _causes(measure, accounts)
     if measure.name in PER_DAY:
         days = [answer.measures()["days"] for answer in answers]
         ratios = {
@@ -268,6 +268,13 @@ def _finding(
     ]
     work = _other_tokens(measure, *answers)
     return f"{names[1]}: {format_change(measure, old, new)}{causes}{''.join(unfit)}{work}"
+
+
+def _causes(measure: Measure, accounts: tuple[Account, Account]) -> str:
+    """Return the parts that changed most; of a sum that is not the measure, with its name."""
+    before = accounts[0]
+    own = measure.unit in ("s", "days")
+    return format_causes(changes_of(*accounts), before.unit, "" if own else before.label)
 
 
 def _other_tokens(measure: Measure, before: ScenarioAnswer, after: ScenarioAnswer) -> str:

@@ -169,6 +169,7 @@ class SearchAnswer:
     pareto : fronts of the objective with other measures
     nearest : why the layout that comes nearest misses a limit; null where one meets them
     scenario : the best layout as a scenario file; null where none fits
+    rate : price of a device of the best with its quotes, where the objective depends on it
     fresh : number of runs that were not in the run cache; 0 for a search that is repeated
     wall_s : time that the search took [s]
     """
@@ -193,6 +194,7 @@ class SearchAnswer:
     scenario: Mapping[str, Any] | None
     fresh: int
     wall_s: float
+    rate: str | None = None
 
     @property
     def measure(self) -> Measure:

@@ -27,9 +27,10 @@ from clustersim.runs.executors import workers
 from clustersim.runs.limits import Limits
 from clustersim.runs.store import Store
 from clustersim.runs.variants import ScenarioAnswer
+from clustersim.scenario.costs import rate_text
 from clustersim.scenario.load import Loaded, LoadedService, is_service, scenario_text
 from clustersim.scenario.references import WORDS
-from clustersim.simulation.measures import Measure, measures_of, pareto_front
+from clustersim.simulation.measures import MONEY, Measure, measures_of, pareto_front
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.compare import compare_two, kinds_of
@@ -200,7 +201,13 @@ def conclude(
         scenario=_scenario(layouts, incumbents[0]) if incumbents else None,
         fresh=found.runs.computed,
         wall_s=time.perf_counter() - began,
+        rate=_rate(layouts, incumbents[0]) if incumbents and measure.name in MONEY else None,
     )
+
+
+def _rate(layouts: StepLayouts | ServiceLayouts, best: Incumbent) -> str | None:
+    scenario = layouts.base(best.at)[0].scenario
+    return rate_text(scenario.costs, scenario.cluster.node.accelerator.name)
 
 
 def _title(loaded: Sequence[Loaded | LoadedService], request: StepRequest | ServiceRequest) -> str:

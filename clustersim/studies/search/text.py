@@ -34,6 +34,7 @@ def rows(answer: SearchAnswer) -> list[Line]:
     return [
         *_best(answer),
         *_margin(answer),
+        *([Line("rate", answer.rate)] if answer.rate else []),
         Line("proof", _proof(answer), warning=answer.best is None),
         Line("layouts", _counts(answer)),
         *([Line("limits", limits)] if limits else []),

@@ -105,6 +105,8 @@ class SweepAnswer:
     pareto : layouts that no other layout beats in both the measure and the cost
     invalid : reasons of invalid combinations, the most frequent first
     failed : reasons of runs that failed
+    unranked : reasons of combinations that fit, but whose measure is not known
+    rate : price of a device of the best with its quotes; null where `by` does not depend on it
     points : a row for each combination, the last axis changing fastest
     """
 
@@ -124,6 +126,8 @@ class SweepAnswer:
     invalid: Annotated[tuple[ReasonCount, ...], Field(alias="refused")]
     failed: tuple[ReasonCount, ...]
     points: tuple[Row, ...]
+    unranked: tuple[ReasonCount, ...] = ()
+    rate: str | None = None
 
     @property
     def fitting(self) -> list[Row]:

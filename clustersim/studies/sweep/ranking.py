@@ -8,7 +8,7 @@ are one reason: tensor 5, 7 and 9 do not divide the attention heads.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -20,9 +20,11 @@ from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.limits import Limits, missed_limits, read_limits
 from clustersim.runs.table import Row, row
 from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
+from clustersim.scenario.costs import rate_text
 from clustersim.scenario.load import Loaded, LoadedService, load_any, scenario_text
 from clustersim.simulation.measures import (
     ALIASES,
+    MONEY,
     Measure,
     check_measure,
     measures_of,
@@ -165,7 +167,21 @@ def rank(
         invalid=reasons_of(both, INVALID),
         failed=reasons_of(both, FAILED),
         points=rows,
+        unranked=_grouped(variants, [(i, rows[i]["why"]) for i in _unranked(rows, by)]),
+        rate=_rate(variants[fitting[0]["position"]]) if fitting and by in MONEY else None,
     )
+
+
+def _rate(best: Variant) -> str | None:
+    scenario = best.load_any().scenario
+    return rate_text(scenario.costs, scenario.cluster.node.accelerator.name)
+
+
+def _unranked(rows: Sequence[Row], by: str) -> Iterator[int]:
+    """Yield the positions of combinations that fit, but whose measure is not known."""
+    for position, each in enumerate(rows):
+        if each["verdict"] in FITTING and by not in each:
+            yield position
 
 
 def _judged(
@@ -208,16 +224,27 @@ _PLACE: Final = re.compile(r"(^|; )(?:--set [^:;]+|[^:;]*\.ya?ml(?::\d+)?): ")
 
 def reasons_of(both: Sequence[tuple[Variant, Run]], verdict: str) -> tuple[ReasonCount, ...]:
     """Return the reasons of combinations with a verdict, the most frequent first."""
+    problems = (
+        (position, problem)
+        for position, (variant, run) in enumerate(both)
+        if run.verdict == verdict
+        for problem in _problems(run.why or "", variant)
+    )
+    return _grouped([variant for variant, _ in both], problems)
+
+
+def _grouped(
+    variants: Sequence[Variant], problems: Iterable[tuple[int, str]]
+) -> tuple[ReasonCount, ...]:
+    """Return problems of variants by their positions; those that differ in numbers are one."""
     messages: dict[str, str] = {}
     groups: dict[str, dict[int, None]] = {}
-    for position, (variant, run) in enumerate(both):
-        if run.verdict == verdict:
-            for problem in _problems(run.why or "", variant):
-                pattern = without_numbers(problem)
-                messages.setdefault(pattern, problem)
-                groups.setdefault(pattern, {})[position] = None
-    points = [variant.point for variant, _ in both]
-    axes = points_of([variant for variant, _ in both])
+    for position, problem in problems:
+        pattern = without_numbers(problem)
+        messages.setdefault(pattern, problem)
+        groups.setdefault(pattern, {})[position] = None
+    points = [variant.point for variant in variants]
+    axes = points_of(variants)
     return tuple(
         ReasonCount(
             why=messages[pattern],

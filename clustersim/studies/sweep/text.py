@@ -16,7 +16,6 @@ from clustersim.studies.sweep.answer import (
     ReasonCount,
     SweepAnswer,
     ValueChange,
-    VerdictCounts,
 )
 from clustersim.units import counted
 
@@ -28,10 +27,12 @@ def rows(answer: SweepAnswer) -> list[Line]:
     """Return the answer line by line, without its tables."""
     return [
         Line("axes", _axes(answer)),
-        Line("verdicts", _verdicts(answer.counts)),
+        Line("verdicts", _verdicts(answer)),
         *([Line("limits", format_limits(answer.limits, answer.kinds))] if answer.limits else []),
         *_best(answer),
         *([Line("MFU", UNMASKED)] if any(row.get("mfu", 0) > 1 for row in answer.fitting) else []),
+        *([Line("rate", answer.rate)] if answer.rate else []),
+        *(line._replace(warning=True) for line in _reasons("not ranked", answer.unranked, answer)),
         *_reasons("invalid", answer.invalid, answer),
         *_reasons("failed", answer.failed, answer),
     ]
@@ -42,7 +43,9 @@ def layout_tables(answer: SweepAnswer) -> list[tuple[str, list[list[str]]]]:
     if not answer.fitting:
         return []
     best, front = answer.fitting[:SHOWN], answer.front
-    heading = f"{len(best)} best layouts" if len(best) > 1 else "the only layout that fits"
+    heading = counted(len(best), "best layout")
+    if answer.counts.fits == 1:
+        heading = "the only layout that fits"
     sections = [(heading, layouts(answer, best))]
     if len(front) > 1:
         heading = f"Pareto front of {answer.measure.label} and {answer.cost.label}"
@@ -84,17 +87,24 @@ def _axes(answer: SweepAnswer) -> str:
     return f"{counted(len(answer.points), 'combination')}: {'; '.join(texts)}"
 
 
-def _verdicts(counts: VerdictCounts) -> str:
-    texts = [f"{counts.fits:,} fit{f' ({counts.tight:,} tight)' if counts.tight else ''}"]
-    if counts.misses:
-        texts.append(f"{counts.misses:,} miss a limit")
-    if counts.does_not_fit:
-        texts.append(f"{counts.does_not_fit:,} do not fit in memory (not replayed)")
-    if counts.invalid:
-        texts.append(f"{counts.invalid:,} invalid")
-    if counts.failed:
-        texts.append(f"{counts.failed:,} failed")
-    return ", ".join(texts)
+def _verdicts(answer: SweepAnswer) -> str:
+    counts = answer.counts
+    unranked = counts.fits - len(answer.ranked)
+    notes = [f"{counts.tight:,} tight"] if counts.tight else []
+    if unranked:
+        notes.append(f"{unranked:,} without {answer.measure.label}, not ranked")
+    fit = _verb(counts.fits, "fits", "fit") + (f" ({'; '.join(notes)})" if notes else "")
+    others = (
+        (counts.misses, "misses a limit", "miss a limit"),
+        (counts.does_not_fit, *(f"{do} not fit in memory (not replayed)" for do in ("does", "do"))),
+        (counts.invalid, "invalid", "invalid"),
+        (counts.failed, "failed", "failed"),
+    )
+    return ", ".join([fit, *(_verb(*other) for other in others if other[0])])
+
+
+def _verb(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"
 
 
 def _best(answer: SweepAnswer) -> list[Line]:

@@ -16,7 +16,7 @@ from clustersim.runs.cache_key import key_of
 from clustersim.runs.limits import Limits, read_limits
 from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.load import Loaded, load
-from clustersim.simulation.measures import Measure, check_measure, measures_of
+from clustersim.simulation.measures import MONEY, Measure, check_measure, measures_of
 from clustersim.simulation.step.check import scenario_problems
 from clustersim.simulation.step.simulate import usd_per_hour
 from clustersim.simulation.training_run.whole_run import tokens_of_run
@@ -49,9 +49,6 @@ DAY: Final = 86_400.0
 
 ENERGY: Final = "tokens_per_joule"
 """The objective that is one of energy."""
-
-MONEY: Final = ("tokens_per_dollar", "usd_per_hour")
-"""Measures that need a price of the devices."""
 
 BOUNDED: Final = (
     "tokens_per_s", "tokens_per_s_per_device", "samples_per_s", "tflops_per_device_model", "mfu",
