@@ -136,7 +136,7 @@ def _missing(record: type[BaseModel], path: Key, problem: Mapping[str, Any]) -> 
         return path[:-1], f"must have {counted} entries, not {path[-1]}"
     if path and path[-1] == "value" and any(map(is_fact_type, around)):
         return path[:-1], f"has no value (write {fact_form(around)})"
-    return path, "missing (it must be given)"
+    return path, "missing (a required key)"
 
 
 def _choice(tags: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim.catalog.files import is_file
+from clustersim.catalog.files import is_file, shown
 from clustersim.catalog.reading import Document, Key, Place, read_yaml
 from clustersim.catalog.tree import Tree, dotted, nearest, over, value_at
 from clustersim.errors import CatalogError, ScenarioError
@@ -86,10 +86,29 @@ def _written(kind: str, name: str, folder: Path | None, where: str) -> Document:
         return own
     path = shipped(kind) / f"{name}.yaml"
     if "/" in name or "\\" in name or not is_file(path):
-        known = entry_names(kind)
-        hint = nearest(name, known) or f" (known: {', '.join(known)})"
-        raise CatalogError(f"{where}no {kind} named '{escaped(name)}'{hint}")
+        raise CatalogError(f"{where}no {kind} named '{escaped(name)}'{_looked(kind, name, folder)}")
     return read_yaml(path, CatalogError)
+
+
+def _looked(kind: str, name: str, folder: Path | None) -> str:
+    """Return where a file was looked for, and the names that are known or similar."""
+    known = entry_names(kind)
+    if folder is None:
+        return nearest(name, known) or f" (known: {', '.join(known)})"
+    if is_file(file := folder / f"{name}.yaml"):
+        return f" ({escaped(shown(file))} lacks the line kind: {kind})"
+    own = [path.stem for path in sorted(folder.glob("*.yaml")) if nearest(name, [path.stem])]
+    hint = nearest(name, [*(stem for stem in own if _is_of(folder, kind, stem)), *known])
+    where = "working folder" if folder == Path() else "folder of the scenario"
+    return hint or f" (known: {', '.join(known)}; no {escaped(name)}.yaml in the {where})"
+
+
+def _is_of(folder: Path, kind: str, name: str) -> bool:
+    """Whether a file is of a kind; not one that cannot be read."""
+    try:
+        return find_in(folder, kind, name) is not None
+    except CatalogError:
+        return False
 
 
 def extended(document: Document, kind: str, folder: Path | None = None) -> Document:

@@ -63,7 +63,8 @@ class Origin:
     ----------
     name : stem of its file, which names the folder of a run
     document : the file as it is written
-    folder : where its names are looked up first; None for the shipped files only
+    folder : where its names are looked up first, of a shipped scenario the working folder; None
+        for the shipped files only
     """
 
     name: str
@@ -243,7 +244,8 @@ def _read(path: str | Path) -> Origin:
         return Origin("stdin", parse_yaml(standard_input(), "(standard input)"), Path())
     if not str(path).startswith("{"):
         file = _file(Path(path))
-        return Origin(file.stem, read_yaml(file), file.parent)
+        shipped = file.parent == finding.shipped("scenario")
+        return Origin(file.stem, read_yaml(file), Path() if shipped else file.parent)
     document = parse_yaml(str(path), INLINE)
     return Origin(INLINE, replace(document, places={(): Place(INLINE)}), None)
 

@@ -294,10 +294,12 @@ def _nearest(name: str, ranked: Mapping[str, Measure], kinds: Iterable[Kind]) ->
     """Return the measures whose names or labels are nearest, or those of tables as examples."""
     words = {measure.label: each for each, measure in ranked.items()}
     words |= {short: each for short, each in ALIASES.items() if each in ranked}
-    words |= {word: each for each in MONEY if each in ranked for word in ("cost", "price")}
     words |= {"_".join(sorted(each.split("_"))): each for each in ranked}
     words |= {each: each for each in ranked}
-    close = dict.fromkeys(words[word] for word in get_close_matches(name, words, 3, 0.5))
+    matches = get_close_matches(name, words, 3, 0.5)
+    close = dict.fromkeys(words[word] for word in matches)
+    if name in ("cost", "price"):
+        close = dict.fromkeys(each for each in MONEY if each in ranked)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
     usual = [each for kind in kinds for each in HEADLINES[kind]]

@@ -26,6 +26,7 @@ from clustersim.catalog.accelerators import (
     Kernels,
     find_kernel_fits,
 )
+from clustersim.catalog.finding import entry_names
 from clustersim.errors import CatalogError
 
 assumed_lowest_voltage_clock: Final = 0.6
@@ -329,8 +330,9 @@ def _fits(record: AcceleratorRecord) -> tuple[KernelFits, ...]:
     fits = tuple(fit for name in names for fit in _named_fits(name, record))
     if not any(kind in MEASURED_PRODUCTS for fit in fits for kind, _ in fit.terms):
         raise CatalogError(
-            f"{record.name}: gemm.tiles: missing, and no products are measured on this accelerator"
-            " (give best, inner_half and tiles, or kernels_like: an accelerator with kernels)"
+            f"{record.name}: kernels_like: missing, and no products are measured on this"
+            " accelerator (add kernels_like: NAME of the most similar one of"
+            f" {', '.join(entry_names('kernels'))}; or gemm.best, gemm.inner_half and gemm.tiles)"
         )
     return fits
 

@@ -161,7 +161,7 @@ def test_an_unknown_key_is_told_the_nearest_one(folder):
 
     missing, unknown = sorted(message.splitlines(), key=lambda line: "unknown" in line)
     assert missing.startswith("mi250x-gcd.yaml")
-    assert missing.endswith("cluster.node.accelerator.compute_units: missing (it must be given)")
+    assert missing.endswith("cluster.node.accelerator.compute_units: missing (a required key)")
     assert unknown == (
         f"mi250x-gcd.yaml:{line}: cluster.node.accelerator.compute_unit: unknown key"
         " (did you mean 'compute_units'?)"
@@ -325,6 +325,27 @@ def test_a_file_beside_the_scenario_wins(folder):
     assert str(loaded.place(*path)) == f"mi250x-gcd.yaml:{line_of(DEVICE, UNITS)}"
 
 
+def test_a_chip_in_the_working_folder_is_found_by_a_shipped_scenario(tmp_path, monkeypatch):
+    """A name that is not there is looked for in the working folder, which the message states."""
+    monkeypatch.chdir(tmp_path)
+    chip = finding.shipped("accelerator") / "a100-80gb.yaml"
+    text = chip.read_text(encoding="utf-8").replace("name: a100-80gb", "name: mychip")
+    (tmp_path / "mychip.yaml").write_text(f"{text}\nkernels_like: a100-80gb\n", encoding="utf-8")
+    (tmp_path / "bare.yaml").write_text("name: bare\n", encoding="utf-8")
+    key = "cluster.node.accelerator"
+    loaded = load("megatron21-t1-1.7b", {key: "mychip"})
+
+    assert loaded.scenario.cluster.node.accelerator.name == "mychip"
+    for name, message in (
+        ("mychp", "no accelerator named 'mychp' (did you mean 'mychip'?)"),
+        ("bare", "no accelerator named 'bare' (bare.yaml lacks the line kind: accelerator)"),
+        ("zz", "v100-sxm2-32gb; no zz.yaml in the working folder)"),
+    ):
+        with pytest.raises(CatalogError) as error:
+            load("megatron21-t1-1.7b", {key: name})
+        assert message in str(error.value)
+
+
 @pytest.mark.parametrize("text", ["kind: model\nname: mi250x-gcd\n", "just text\n", "[1, 2]\n", ""])
 def test_a_file_of_another_kind_beside_the_scenario_does_not_win(folder, text):
     """A file that only shares the name is passed over for the shipped one."""
@@ -417,7 +438,7 @@ def test_errors_of_a_catalogue_file_are_in_plain_words(box, old, new, problem):
 @pytest.mark.parametrize(
     ("setting", "problem"),
     [
-        ("cluster.fabric.type=torus", "cluster.fabric.shape: missing (it must be given)"),
+        ("cluster.fabric.type=torus", "cluster.fabric.shape: missing (a required key)"),
         ("cluster.node.nics.devices=[0, 99]", "cluster.node: names device 99, but the node has"),
         ("cluster.nodes=200000", "cluster: nodes: 200,000 nodes have 1,600,000 devices"),
         ("model.kv_heads=7", "model: kv_heads: 7 does not divide heads 32"),

@@ -129,17 +129,19 @@ def test_half_a_roofline_is_one_line(gemm, told):
     assert told in str(found.value)
 
 
-def test_a_device_without_kernels_and_roofline_is_one_line():
-    """It names what to give."""
+def test_a_copied_accelerator_without_measured_products_is_one_line():
+    """It names the key to add, and the accelerators that have measured products."""
     unknown = record("h100-sxm", name="mine", gemm={})
 
     with pytest.raises(CatalogError) as found:
         build_accelerator(unknown)
 
-    assert str(found.value) == (
-        "mine: gemm.tiles: missing, and no products are measured on this accelerator (give best,"
-        " inner_half and tiles, or kernels_like: an accelerator with kernels)"
+    assert str(found.value).startswith(
+        "mine: kernels_like: missing, and no products are measured on this accelerator (add"
+        " kernels_like: NAME of the most similar one of a100-80gb, a100-pcie, "
     )
+    assert " h100-sxm, " in str(found.value)
+    assert "\n" not in str(found.value)
 
 
 @pytest.mark.parametrize("name", ["v100-sxm2-32gb", "rtx-a6000", "h100-pcie", "mi300x"])

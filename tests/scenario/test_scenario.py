@@ -206,7 +206,7 @@ def test_all_problems_of_a_scenario_are_told_together(case):
         case("precision: fp16", "precison: fp16\nrecompute_: full")
 
     assert str(caught.value).splitlines() == [
-        "case.yaml:1: precision: missing (it must be given)",
+        "case.yaml:1: precision: missing (a required key)",
         f"case.yaml:{LINES['precision']}: precison: unknown key (did you mean 'precision'?)",
         f"case.yaml:{LINES['precision'] + 1}: recompute_: unknown key (did you mean 'recompute'?)",
     ]
