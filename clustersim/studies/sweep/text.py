@@ -94,9 +94,10 @@ def _verdicts(answer: SweepAnswer) -> str:
     if unranked:
         notes.append(f"{unranked:,} without {answer.measure.label}, not ranked")
     fit = _verb(counts.fits, "fits", "fit") + (f" ({'; '.join(notes)})" if notes else "")
+    unfit = "not fit in memory (not replayed)"
     others = (
         (counts.misses, "misses a limit", "miss a limit"),
-        (counts.does_not_fit, *(f"{do} not fit in memory (not replayed)" for do in ("does", "do"))),
+        (counts.does_not_fit, f"does {unfit}", f"do {unfit}"),
         (counts.invalid, "invalid", "invalid"),
         (counts.failed, "failed", "failed"),
     )
