@@ -1,4 +1,4 @@
-"""`clustersim import FILE`: a machine or a model from the output of another program."""
+"""`clustersim import FILE`: a machine, a model or a scenario from a file of another program."""
 
 import sys
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clustersim.catalog.files import shown
+from clustersim.cli import options
 from clustersim.cli.options import option, print_json
 from clustersim.cli.output import echo
 from clustersim.errors import CatalogError, ScenarioError
@@ -14,7 +15,7 @@ from clustersim.errors import CatalogError, ScenarioError
 if TYPE_CHECKING:
     from clustersim.importers.registry import Imported
 
-_FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, hugging-face"
+_FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, megatron, hugging-face"
 
 _Format = Annotated[
     str | None,
@@ -27,7 +28,7 @@ _Out = Annotated[
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Output of another program.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of another program.")],
     format: _Format = None,
     out: _Out = None,
     name: Annotated[
@@ -38,15 +39,20 @@ def import_(
     node: Annotated[
         str | None, option("NAME", "Node of an imported network [nearest match].")
     ] = None,
+    cluster: options.LaunchCluster = None,
+    nodes: options.LaunchNodes = None,
+    model: options.LaunchModel = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing output file.")
     ] = False,
 ) -> None:
-    """Import a machine or model from nvidia-smi, NCCL, Slurm, Hugging Face and others."""
+    """Import a machine, a model, or the launch file of a job as a scenario."""
     from clustersim.catalog.writing import write_new
     from clustersim.importers.draft import Choices
+    from clustersim.importers.launch.draft import LaunchDraft
     from clustersim.importers.registry import import_answer, import_file, plain_name
+    from clustersim.scenario.load import load_launch
 
     if out is not None and out.suffix != ".yaml":
         raise ScenarioError(f"{out}: must end in .yaml (a scenario refers to such files)")
@@ -54,7 +60,10 @@ def import_(
         file, name = _inside(file), name or (None if out else plain_name(file.resolve().name))
     name = name or (None if out is None else plain_name(out.stem))
     folder = Path.cwd() if out is None else out.parent
-    imported = import_file(file, Choices(name, accelerator, library, node, folder), format)
+    choices = Choices(name, accelerator, library, node, folder, cluster, nodes, model)
+    imported = import_file(file, choices, format)
+    if isinstance(imported.draft, LaunchDraft):
+        load_launch(file, imported.draft)
     if out is not None:
         write_new(out, imported.text, force=force)
     if json_output:
@@ -84,7 +93,13 @@ def _inside(folder: Path) -> Path:
 
 def _summary(imported: "Imported", file: Path) -> list[str]:
     """Return the result in lines, with every value that the file does not state."""
+    from clustersim.importers.launch.draft import LaunchDraft
+
     draft = imported.draft
+    if isinstance(draft, LaunchDraft):
+        made = f"{draft.kind:<9} {imported.name}: {draft.data['title']} ({imported.format})"
+        ignored = [f"ignored   {line}" for line in draft.ignored_by_reason]
+        return [made, *draft.summary, *ignored]
     assumed = [f"assumed   {line}" for line in draft.assumed]
     made = f"{draft.kind:<9} {draft.data['name']}: {draft.data['title']}"
     notes = [f"note      {line}" for line in draft.notes]

@@ -42,6 +42,16 @@ Settings = Annotated[
         "KEY=VALUE", "Change a value: plan.data=4, cluster.nic.bandwidth=x2. Repeatable.", "--set"
     ),
 ]
+LaunchCluster = Annotated[
+    str | None, option("NAME", "Cluster that a launch file runs on, or another one.", "--cluster")
+]
+LaunchNodes = Annotated[
+    int | None, option("N", "Number of its nodes [that of the file].", "--nodes", min=1)
+]
+LaunchModel = Annotated[
+    str | None,
+    option("NAME", "Model of a launch file [by the shape in the file].", "--model"),
+]
 StoreFile = Annotated[Path, typer.Option("--store", metavar="PATH", help="Run cache (SQLite).")]
 Jobs = Annotated[
     int | None,
@@ -73,6 +83,18 @@ Force = Annotated[
     bool,
     typer.Option("--force", help="Write to a folder with other files, which are kept."),
 ]
+
+
+def machine_settings(cluster: str | None, nodes: int | None, model: str | None) -> tuple[str, ...]:
+    """Return the changes that name a machine and a model."""
+    named = {"cluster.name": cluster, "cluster.nodes": nodes, "model": model}
+    return tuple(f"{key}={value}" for key, value in named.items() if value is not None)
+
+
+def print_remarks(remarks: Sequence[str]) -> None:
+    """Print lines about an imported launch file to standard error."""
+    if remarks:
+        echo("\n".join(remarks), file=sys.stderr)
 
 
 @contextmanager

@@ -35,9 +35,13 @@ MAX_REPLICATIONS: Final = 10_000
 
 def run(
     scenario: Annotated[
-        str, typer.Argument(help="Scenario file (- for standard input), or name of a shipped one.")
+        str,
+        typer.Argument(help="Scenario or launch file, - for standard input, or a shipped one."),
     ],
     settings: options.Settings = None,
+    cluster: options.LaunchCluster = None,
+    nodes: options.LaunchNodes = None,
+    model: options.LaunchModel = None,
     schedule: Annotated[
         str | None,
         option("NAME", "Pipeline schedule, or a .txt file of steps; as plan.schedule."),
@@ -57,13 +61,15 @@ def run(
     force: options.Force = False,
 ) -> None:
     """Simulate a scenario of any kind: a training step, with its whole run, or a service."""
-    changes = [*(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
+    machine = options.machine_settings(cluster, nodes, model)
+    changes = [*machine, *(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
     formats = figure_formats(figures)
     # The process of the figures starts before the slow imports, which it does not wait for.
     with _figure_process() if formats else nullcontext() as process:
         from clustersim.scenario.load import LoadedService, load_any
 
         loaded = load_any(scenario, changes)
+        options.print_remarks(loaded.origin.remarks)
         if isinstance(loaded, LoadedService):
             unused = {"--schedule": schedule, "--replications": replications}
             reject_unused(unused, "a serving scenario")

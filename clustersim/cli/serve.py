@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 
 def serve(
     scenario: Annotated[
-        str, typer.Argument(help="Serving scenario (- for standard input), or a shipped one.")
+        str,
+        typer.Argument(
+            help="Serving scenario or launch file, - for standard input, or a shipped one."
+        ),
     ],
     settings: options.Settings = None,
+    cluster: options.LaunchCluster = None,
+    nodes: options.LaunchNodes = None,
+    model: options.LaunchModel = None,
     loads: Annotated[
         str | None,
         option(
@@ -39,10 +45,12 @@ def serve(
     """Simulate the requests of a service: latency, throughput, goodput."""
     from clustersim.scenario.load import load_service
 
-    loaded = load_service(scenario, settings or ())
+    changes = [*options.machine_settings(cluster, nodes, model), *(settings or [])]
+    loaded = load_service(scenario, changes)
+    options.print_remarks(loaded.origin.remarks)
     sizes = _sizes(loads)
     place = destination(loaded.name, out, figures, as_json=as_json, force=force)
-    command = command_line("serve", [scenario], set=settings, loads=loads)
+    command = command_line("serve", [scenario], set=changes, loads=loads)
     report_service(loaded, sizes, place, command)
 
 

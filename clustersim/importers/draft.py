@@ -27,6 +27,7 @@ class Choices:
     name : name of the machine or model, None for that of the file
     accelerator, library, node : names of catalogue entries, None for the nearest match
     folder : a folder whose files override the shipped ones
+    cluster, nodes, model : machine and model of a launch file, which does not state them
     """
 
     name: str | None = None
@@ -34,6 +35,9 @@ class Choices:
     library: str | None = None
     node: str | None = None
     folder: Path | None = None
+    cluster: str | None = None
+    nodes: int | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ from clustersim.catalog.tree import nearest
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.importers.draft import Choices, Draft, check
+from clustersim.importers.launch.draft import LaunchDraft, scenario_draft
+from clustersim.importers.launch.formats import LAUNCHES
+from clustersim.importers.launch.table import Launch
 from clustersim.importers.machines import (
     astra_sim,
     ibnetdiscover,
@@ -36,6 +39,12 @@ MODEL: Final = "hugging-face"
 NETWORKS: Final = ("ibnetdiscover", "slurm")
 """The formats without information on the inside of a node."""
 
+OF_MACHINES: Final = ("accelerator", "library", "node")
+"""Options that only machines have."""
+
+OF_LAUNCHES: Final = ("cluster", "nodes", "model")
+"""Options that only launch files have."""
+
 Reader = Callable[[Source, Choices], Draft]
 
 
@@ -49,6 +58,10 @@ def _network(read: Callable[[Source, Choices], Network]) -> Reader:
 
 def _model(source: Source, choices: Choices) -> Draft:
     return import_config(source.file, source.text, choices.name)
+
+
+def _launch(launch: Launch) -> Reader:
+    return lambda source, choices: scenario_draft(source, launch, choices)
 
 
 FORMATS: Final[Mapping[str, tuple[Reader, re.Pattern[str]]]] = {
@@ -70,6 +83,7 @@ FORMATS: Final[Mapping[str, tuple[Reader, re.Pattern[str]]]] = {
         _network(slurm.read),
         re.compile(r"^[ \t]*(?:SwitchName|BlockName)=", re.MULTILINE | re.IGNORECASE),
     ),
+    **{name: (_launch(launch), sign) for name, (launch, sign) in LAUNCHES.items()},
     MODEL: (_model, re.compile(r"\A\s*\{")),
 }
 """The reader of each format, and a pattern of its files."""
@@ -77,11 +91,12 @@ FORMATS: Final[Mapping[str, tuple[Reader, re.Pattern[str]]]] = {
 
 @dataclass(frozen=True)
 class Imported:
-    """An imported catalogue file: its plain values, its text and the format it was read from."""
+    """An imported catalogue file: its plain values, its text, its format and its name."""
 
     draft: Draft
     format: str
     text: str
+    name: str
 
 
 def import_file(path: Path, choices: Choices, format: str | None = None) -> Imported:
@@ -115,10 +130,15 @@ def import_source(source: Source, choices: Choices, format: str | None = None) -
         unnamed = name == MODEL and stem == "config"
         choices = replace(choices, name="" if unnamed else plain_name(stem))
     draft = FORMATS[name][0](source, choices)
-    if name != MODEL:
-        check(draft, source.file, choices.folder)
-    remarks = (f"Imported from {Path(source.file).name} ({name}).", *draft.taken, *draft.notes)
-    return Imported(draft, name, to_yaml(draft.data, remarks))
+    if isinstance(draft, LaunchDraft):
+        own = draft.remarks
+    else:
+        own = (*draft.taken, *draft.notes)
+        if name != MODEL:
+            check(draft, source.file, choices.folder)
+    remarks = (f"Imported from {Path(source.file).name} ({name}).", *own)
+    entry = str(draft.data.get("name") or choices.name)
+    return Imported(draft, name, to_yaml(draft.data, remarks), entry)
 
 
 def plain_name(stem: str) -> str:
@@ -154,9 +174,12 @@ def _format_of(source: Source) -> str:
 
 
 def _check_options(format: str, source: Source, choices: Choices) -> None:
-    for option in ("accelerator", "library", "node"):
-        if format == MODEL and getattr(choices, option) is not None:
-            raise ScenarioError(f"--{option}: does not apply to a model ({source.file})")
+    made = "a scenario" if format in LAUNCHES else "a model" if format == MODEL else "a machine"
+    of_machines = OF_MACHINES if made != "a machine" else ()
+    of_launches = OF_LAUNCHES if made != "a scenario" else ()
+    for option in (*of_machines, *of_launches):
+        if getattr(choices, option) is not None:
+            raise ScenarioError(f"--{option}: does not apply to {made} ({source.file})")
     if choices.node is not None and format not in NETWORKS:
         raise ScenarioError(
             f"--node: applies to {' and '.join(NETWORKS)} only; this file describes its node"
@@ -168,17 +191,20 @@ def _check_options(format: str, source: Source, choices: Choices) -> None:
 
 @dataclass(frozen=True)
 class ImportAnswer:
-    """A catalogue file that was made from a file of another program.
+    """A catalogue file or a scenario that was made from a file of another program.
 
     Attributes
     ----------
     file : file that was written; null without `--out`
-    kind : `cluster`, `node` or `model`
+    kind : `cluster`, `node`, `model` or `scenario`
     name : name of the entry
     format : format of the imported file
     assumed : values that the imported file does not state, each with its reason
     notes : omissions, repairs and anomalies
-    record : the catalogue file as plain values
+    record : the catalogue file or the scenario as plain values
+    read : options of a launch file that were read, as they are written
+    ignored : its options without effect on the scenario, each with the reason
+    unknown : its options that are not known
     """
 
     file: str | None
@@ -188,10 +214,22 @@ class ImportAnswer:
     assumed: tuple[str, ...]
     notes: tuple[str, ...]
     record: Mapping[str, Any]
+    read: tuple[str, ...]
+    ignored: Mapping[str, str]
+    unknown: tuple[str, ...]
 
 
 def import_answer(imported: Imported, out: Path | None) -> ImportAnswer:
     """Return the answer of an import that was written to `out`, if it was."""
     draft, file = imported.draft, None if out is None else str(out)
-    own = {"file": file, "name": draft.data["name"], "format": imported.format}
-    return answer_from(ImportAnswer, draft, record=draft.data, **own)
+    return answer_from(
+        ImportAnswer,
+        draft,
+        record=draft.data,
+        file=file,
+        name=imported.name,
+        format=imported.format,
+        read=draft.read if isinstance(draft, LaunchDraft) else (),
+        ignored=dict(draft.ignored) if isinstance(draft, LaunchDraft) else {},
+        unknown=draft.unknown if isinstance(draft, LaunchDraft) else (),
+    )

@@ -7,6 +7,7 @@ Every value keeps the place that it comes from, so that a message names file, li
 
 import json
 import os.path
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,18 +21,19 @@ from clustersim.answers import record
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, Settings, changes_of, key_path
 from clustersim.catalog.checking import NONE_KNOWN, checked
-from clustersim.catalog.facts import SourcedValue, Strict
-from clustersim.catalog.files import file_hint, is_file, standard_input
-from clustersim.catalog.machines import ClusterRecord
+from clustersim.catalog.facts import SourcedValue
+from clustersim.catalog.files import file_hint, is_file, read_text, shown, standard_input
 from clustersim.catalog.problems import annotations_at, keys_of, types_of
 from clustersim.catalog.reading import Document, Key, Place, parse_yaml, read_yaml
 from clustersim.catalog.tree import Tree, bare, dotted, nearest
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
 from clustersim.scenario.references import carry_out, may_name_files, resolve
-from clustersim.scenario.schema import ClusterUse, Scenario
+from clustersim.scenario.schema import Scenario
 
 if TYPE_CHECKING:
+    from clustersim.importers.launch.draft import LaunchDraft
+    from clustersim.scenario.launch_files import LaunchFile
     from clustersim.scenario.serving import ServingScenario
 
 Checked = TypeVar("Checked", Scenario, "ServingScenario")
@@ -65,11 +67,13 @@ class Origin:
     document : the file as it is written
     folder : where its names are looked up first, of a shipped scenario the working folder; None
         for the shipped files only
+    remarks : lines about a launch file that it was imported from
     """
 
     name: str
     document: Document
     folder: Path | None = None
+    remarks: tuple[str, ...] = ()
 
 
 @record
@@ -216,12 +220,14 @@ def service(loaded: "Loaded | LoadedService") -> LoadedService:
 
 def is_service(path: str | Path) -> bool:
     """Whether a scenario file has the key `load`, without checking it."""
+    if (launch := _launch_file(path)) is not None:
+        return launch.service
     data = _read(path).document.data
     return isinstance(data, dict) and "load" in data
 
 
 def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedService":
-    """Read a scenario file, or a shipped scenario by its bare name.
+    """Read a scenario file, a launch file, or a shipped scenario by its bare name.
 
     Parameters
     ----------
@@ -234,12 +240,42 @@ def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedServi
     ScenarioError, CatalogError
         one line for each problem, with file, line and key.
     """
-    origin = _read(path)
-    return _loaded(origin, changes_of(settings))
+    changes = changes_of(settings)
+    return _loaded(_read(path, changes), changes)
 
 
-def _read(path: str | Path) -> Origin:
+def load_launch(file: Path, draft: "LaunchDraft") -> "Loaded | LoadedService":
+    """Return the scenario of an imported launch file, checked; errors name its lines."""
+    return _loaded(_of_launch(file, draft), ())
+
+
+def _of_launch(file: Path, draft: "LaunchDraft") -> Origin:
+    return Origin(file.stem, draft.document(shown(file)), file.parent, draft.summary)
+
+
+def _launch_file(path: str | Path) -> "LaunchFile | None":
+    """Return what is no scenario, by its ending or its keys, but a launch file."""
+    if str(path) == "-" or str(path).startswith("{"):
+        return None
+    file = _file(Path(path))
+    if not is_file(file):
+        return None
+    text = read_text(file)
+    if file.suffix in {".yaml", ".yml"} and _SCENARIO.search(text):
+        return None
+    from clustersim.scenario.launch_files import launch_file  # few scenarios need it
+
+    return launch_file(file, text)
+
+
+_SCENARIO: Final = re.compile(r"^[\"']?(?:cluster|title)[\"']?[ \t]*:", re.MULTILINE)
+"""A key at the top that every scenario has one of, and launch files do not."""
+
+
+def _read(path: str | Path, changes: tuple[Change, ...] = ()) -> Origin:
     """Return what the scenario of a file is made of."""
+    if (launch := _launch_file(path)) is not None:
+        return _of_launch(launch.file, launch.scenario(changes))
     if str(path) == "-":
         return Origin("stdin", parse_yaml(standard_input(), "(standard input)"), Path())
     if not str(path).startswith("{"):
@@ -297,39 +333,6 @@ def _from_mapping(
 ) -> "Loaded | LoadedService":
     document = Document(name, dict(data), {(): Place(name)})
     return _loaded(Origin(name, document, None), changes_of(settings))
-
-
-def load_cluster(
-    name: str, nodes: int | None, settings: Settings = (), where: str = "--cluster"
-) -> ClusterUse:
-    """Return a cluster file with changes, and the number of nodes that are used.
-
-    Parameters
-    ----------
-    name : of a shipped cluster, or of one in the working folder; or a file
-    nodes : number of nodes in use; the whole machine without it
-
-    Raises
-    ------
-    ScenarioError, CatalogError
-        one line for each problem.
-    """
-    file = Path(name)
-    is_file = file.suffix in {".yaml", ".yml"}
-    tree = Tree({"cluster": {"name": file.stem if is_file else name}}, {(): Place(where)})
-    resolve(tree, file.parent if is_file else Path(), changes_of(settings))
-    cluster = tree.data["cluster"]
-    if cluster.get("nodes") is None:
-        cluster["nodes"] = nodes or checked(_Machine, tree).cluster.size
-    return checked(_MachineUse, tree).cluster
-
-
-class _Machine(Strict):
-    cluster: ClusterRecord
-
-
-class _MachineUse(Strict):
-    cluster: ClusterUse
 
 
 def _loaded(origin: Origin, changes: tuple[Change, ...]) -> Loaded | LoadedService:

@@ -15,7 +15,7 @@ from clustersim.catalog.facts import Bytes, Count, Fraction, Positive, Strict
 from clustersim.catalog.libraries import Algorithm, Operation
 from clustersim.cost.closed_form import bus_factor
 from clustersim.program.collectives.communicator import Communicator, Prescribed
-from clustersim.scenario.load import load_cluster
+from clustersim.scenario.machine import load_cluster
 from clustersim.topology.cluster import build_cluster
 
 METRICS: Final = ("time_us", "algbw_gbs", "busbw_gbs")

@@ -8,7 +8,7 @@ from clustersim.cost.kernels.price_list import KernelPrices
 from clustersim.inference.layout import Layout
 from clustersim.inference.links import Links, link_rates
 from clustersim.scenario.entries import entry
-from clustersim.scenario.load import load_cluster
+from clustersim.scenario.machine import load_cluster
 from clustersim.topology.accelerator import kernel_fits
 from clustersim.topology.cluster import build_cluster
 

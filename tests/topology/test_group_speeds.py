@@ -3,7 +3,7 @@
 import pytest
 
 from clustersim.program.collectives.communicator import Communicator
-from clustersim.scenario.load import load_cluster
+from clustersim.scenario.machine import load_cluster
 from clustersim.topology.cluster import build_cluster
 
 MiB = 2**20

@@ -69,12 +69,9 @@ def import_config(file: str, text: str, name: str | None = None) -> Draft:
     shape = _text_shape(config, kind) if kind in WITH_TEXT else READERS[kind](config)
     config.check_all_read()
     config.stop_if_wrong()
-    data = _model_file(shape, name or kind.replace("_", "-"), kind, Path(file).name)
-    record = _checked(data, file)
-    model = build_model(record, record.sequence, multiple=1, tensor=1)
-    data["parameters"]["value"] = int(model_parameters(model))
-    if model.experts:
-        data["active"]["value"] = int(active_parameters(model))
+    name = name or kind.replace("_", "-")
+    title = f"Hugging Face configuration ({kind})"
+    data = model_file(shape, name, f"{name}, imported", file, title)
     return Draft(data, notes=tuple(dict.fromkeys(config.notes)))
 
 
@@ -116,8 +113,34 @@ def _text_shape(config: Config, kind: str) -> dict[str, Any]:
     return shape
 
 
-def _model_file(shape: dict[str, Any], name: str, kind: str, file: str) -> dict[str, Any]:
-    """Return the plain values of a model file, without the defaults of its family."""
+def model_file(
+    shape: dict[str, Any], name: str, title: str, file: str, source: str
+) -> dict[str, Any]:
+    """Return the plain values of a model file of a shape, with its number of parameters.
+
+    Parameters
+    ----------
+    shape : keys of a model file; those with the defaults of the family are left out
+    source : title of the file that the shape is from
+
+    Raises
+    ------
+    CatalogError
+        with the file, when the shape is invalid.
+    """
+    data = _uncounted(shape, name, title, Path(file).name, source)
+    record = _checked(data, file)
+    model = build_model(record, record.sequence, multiple=1, tensor=1)
+    data["parameters"]["value"] = int(model_parameters(model))
+    if model.experts:
+        data["active"]["value"] = int(active_parameters(model))
+    return data
+
+
+def _uncounted(
+    shape: dict[str, Any], name: str, title: str, file: str, source: str
+) -> dict[str, Any]:
+    """Return the same before its parameters are counted."""
     family = FAMILIES[shape["family"]]
     if shape.get("kv_heads") == shape["heads"]:
         shape["kv_heads"] = None
@@ -130,11 +153,11 @@ def _model_file(shape: dict[str, Any], name: str, kind: str, file: str) -> dict[
     return {
         "kind": "model",
         "name": name,
-        "title": f"{name}, imported",
+        "title": title,
         **stated,
         **counted,
         "source": "import",
-        "sources": {"import": {"title": f"Hugging Face configuration ({kind})", "where": file}},
+        "sources": {"import": {"title": source, "where": file}},
     }
 
 

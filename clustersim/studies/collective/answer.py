@@ -9,7 +9,7 @@ from clustersim.catalog.libraries import OPERATIONS
 from clustersim.cost.closed_form import bus_factor
 from clustersim.errors import ScenarioError
 from clustersim.runs.arguments import settings_of
-from clustersim.scenario.load import load_cluster
+from clustersim.scenario.machine import load_cluster
 from clustersim.studies.collective.benchmark import (
     COPIES,
     Benchmark,

@@ -15,7 +15,8 @@ from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.errors import PlanError
 from clustersim.plan.checks import divisors
 from clustersim.scenario.entries import entry
-from clustersim.scenario.load import Loaded, from_mapping, load_cluster
+from clustersim.scenario.load import Loaded, from_mapping
+from clustersim.scenario.machine import load_cluster
 from clustersim.scenario.schema import ClusterUse
 from clustersim.simulation.step.result import Result
 from clustersim.studies.search import fixed_keys, search_layout

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 from clustersim.catalog.finding import entry_names
 from clustersim.errors import ClustersimError
-from clustersim.scenario.load import load_cluster
+from clustersim.scenario.machine import load_cluster
 from clustersim.studies.size import Machine, Trained, fastest_layout
 from clustersim.validation.cases.machines import MachineChoice, machine_of
 from clustersim.validation.cases.reasons import Ungradable, not_stated

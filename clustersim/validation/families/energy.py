@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from clustersim.catalog.finding import entry_names, find
 from clustersim.cost.power import Draw, MachinePower, machine_power, missing_power
-from clustersim.scenario.load import from_mapping, load_cluster
+from clustersim.scenario.load import from_mapping
+from clustersim.scenario.machine import load_cluster
 from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Ungradable

@@ -20,7 +20,8 @@ from clustersim.catalog.finding import entry_names, find
 from clustersim.catalog.reliability import ReliabilityRecord
 from clustersim.failures.causes import first_order_goodput, interval_goodput, spares_needed
 from clustersim.scenario.entries import entry
-from clustersim.scenario.load import load, load_cluster
+from clustersim.scenario.load import load
+from clustersim.scenario.machine import load_cluster
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.simulation.training_run.train import train

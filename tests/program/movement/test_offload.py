@@ -9,7 +9,7 @@ from clustersim import simulate
 from clustersim.cost.host import host_optimiser_seconds, host_rate
 from clustersim.errors import CatalogError, ClustersimError
 from clustersim.program.movement.offload import HostLink, host_fetch, host_push
-from clustersim.scenario.load import load_cluster
+from clustersim.scenario.machine import load_cluster
 from clustersim.simulation.step.build import build_job
 from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.topology.cluster import build_cluster

@@ -1,0 +1,631 @@
+"""Arguments of Megatron-LM and Megatron-Core: scripts, and ``MODEL_ARGS`` of YAML files.
+
+Names and defaults are those of NVIDIA/Megatron-LM, megatron/training/arguments.py, commit 000c4ac.
+"""
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from clustersim.catalog.reading import parse_yaml
+from clustersim.errors import CatalogError
+from clustersim.importers.launch import commands
+from clustersim.importers.launch.options import Option, options_in
+from clustersim.importers.launch.table import (
+    Given,
+    Launch,
+    Read,
+    Reads,
+    count,
+    flag,
+    number,
+    one_of,
+    whole,
+    word,
+    words,
+)
+from clustersim.importers.source import Source
+
+_YAML: Final = re.compile(r"^MODEL_ARGS:", re.MULTILINE)
+_PROGRAM: Final = re.compile(r"(?:.*/)?(?:pretrain|train|finetune)\w*\.py")
+
+
+def _options(source: Source) -> list[Option]:
+    """Return the arguments of a script, or of a YAML file of the functional tests."""
+    if _YAML.search(source.text):
+        document = parse_yaml(source.text, source.file, CatalogError)
+        arguments = document.part("MODEL_ARGS")
+        return [option for option in options_in(arguments) if option.values != (None,)]
+    return commands.launched(source, _is_program)
+
+
+def _is_program(words: tuple[str, ...]) -> int | None:
+    """Return the index of the training script in the words of a command, if it has one."""
+    scripts = (index for index, text in enumerate(words) if _PROGRAM.fullmatch(text))
+    if (script := next(scripts, None)) is not None:
+        return script
+    return 0 if any(text.startswith("--num-layers") for text in words) else None
+
+
+def _window(option: Option) -> int:
+    """Return the tokens that a query sees, of ``(left, right)``: itself and those to the left."""
+    numbers = re.findall(r"-?[0-9]+", " ".join(option.words()))
+    if not numbers or int(numbers[0]) < 0:
+        raise option.wrong("must be the tokens to the left and to the right, such as 127,0")
+    return int(numbers[0]) + 1
+
+
+def _pattern(option: Option) -> int | list[int]:
+    """Return a frequency, or a list of 0 and 1 by layer: ``([0]*3+[1]*58)``."""
+    text = str(option.value).strip()
+    if not text.startswith(("[", "(")):
+        return option.count()
+    try:
+        return _list(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise option.wrong("must be a number, or a list such as ([0]*3+[1]*58)") from None
+
+
+def _list(node: ast.expr) -> list[int]:
+    if isinstance(node, ast.List):
+        items = [item.value for item in node.elts if isinstance(item, ast.Constant)]
+        return [item for item in items if isinstance(item, int)]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*_list(node.left), *_list(node.right)]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        times = node.right
+        if isinstance(times, ast.Constant) and isinstance(times.value, int):
+            return _list(node.left) * min(times.value, 4_096)
+    raise ValueError("is no list")
+
+
+READS: Final[Reads] = {
+    # Layout
+    "tensor-model-parallel-size": count("plan.tensor"),
+    "model-parallel-size": count("plan.tensor"),
+    "pipeline-model-parallel-size": count("plan.pipeline"),
+    "context-parallel-size": count("plan.context"),
+    "cp-comm-type": one_of(
+        "plan.context_method", {"p2p": "ring", "all_gather": "all-gather", "a2a": "ulysses"}
+    ),
+    "expert-model-parallel-size": count("plan.expert"),
+    "expert-tensor-parallel-size": count("plan.expert_tensor"),
+    "sequence-parallel": flag("plan.sequence_parallel"),
+    "use-distributed-optimizer": flag("plan.zero", 1),
+    "num-layers-per-virtual-pipeline-stage": count("of.layers_per_chunk"),
+    "num-virtual-stages-per-pipeline-rank": count("plan.chunks"),
+    "decoder-first-pipeline-num-layers": whole("of.first_layers"),
+    "decoder-last-pipeline-num-layers": whole("of.last_layers"),
+    "account-for-embedding-in-pipeline-split": flag("of.embedding_counts"),
+    "account-for-loss-in-pipeline-split": flag("of.loss_counts"),
+    "use-tp-pp-dp-mapping": flag("plan.placement.order", ["tensor", "context", "pipeline", "data"]),
+    # Batch
+    "micro-batch-size": count("batch.micro"),
+    "batch-size": count("batch.micro"),
+    "global-batch-size": count("batch.global"),
+    "seq-length": count("batch.sequence"),
+    # Precision
+    "bf16": flag("of.bf16"),
+    "fp16": flag("of.fp16"),
+    "fp8-format": word("of.fp8"),
+    "fp8-recipe": one_of(
+        "of.fp8_recipe",
+        {name: name for name in ("delayed", "tensorwise", "mxfp8", "blockwise", "custom")},
+    ),
+    "fp8-param-gather": flag("of.fp8_gather"),
+    # Memory
+    "recompute-activations": flag("of.selective"),
+    "recompute-granularity": one_of("of.granularity", {"full": "full", "selective": "selective"}),
+    "checkpoint-activations": flag("of.granularity", "full"),
+    "recompute-method": one_of("of.method", {"uniform": "uniform", "block": "block"}),
+    "recompute-num-layers": count("of.recomputed_layers"),
+    "recompute-modules": words("of.modules"),
+    "moe-layer-recompute": flag("of.modules", ["moe"]),
+    "optimizer-cpu-offload": flag("offload.optimiser"),
+    "cpu-offloading-num-layers": whole("of.offloaded_layers"),
+    "main-grads-dtype": word("of.gradient_format"),
+    "main-params-dtype": word("of.master_format"),
+    "exp-avg-dtype": word("of.first_moment_format"),
+    "exp-avg-sq-dtype": word("of.second_moment_format"),
+    # Kernels and overlap
+    "overlap-grad-reduce": flag("framework.gradients.overlap", "always"),
+    "overlap-param-gather": flag("framework.gradients.gather_overlap"),
+    "accumulate-allreduce-grads-in-fp32": flag("framework.gradients.bytes_each", 4),
+    "grad-reduce-in-bf16": flag("framework.gradients.bytes_each", 2),
+    "attention-backend": one_of(
+        "of.attention", {name: name for name in ("auto", "flash", "fused", "unfused", "local")}
+    ),
+    "use-flash-attn": flag("of.flash"),
+    "transformer-impl": word("of.implementation"),
+    "no-bias-gelu-fusion": flag("framework.kernels.bias_gelu_fused", False),
+    "no-bias-dropout-fusion": flag("framework.kernels.bias_dropout_fused", False),
+    "no-bias-swiglu-fusion": flag("framework.kernels.gated_fused", False),
+    "no-rope-fusion": flag("framework.kernels.rotary_fused", False),
+    "no-persist-layer-norm": flag("framework.kernels.norm_persistent", False),
+    "tp-comm-overlap": flag("framework.kernels.tensor_pipelined"),
+    "moe-grouped-gemm": flag("framework.experts.grouped"),
+    "moe-token-dispatcher-type": word("of.dispatcher"),
+    "moe-enable-deepep": flag("of.once_per_node"),
+    "overlap-moe-expert-parallel-comm": flag("framework.experts.overlapped"),
+    "make-vocab-size-divisible-by": count("framework.vocab_multiple"),
+    "cuda-graph-impl": word("of.graphs"),
+    "enable-cuda-graph": flag("of.graphs", "local"),
+    "external-cuda-graph": flag("of.graphs", "transformer_engine"),
+    # Shape of the model
+    "num-layers": count("model.layers"),
+    "encoder-num-layers": count("model.layers"),
+    "hidden-size": count("model.hidden"),
+    "ffn-hidden-size": count("model.ffn"),
+    "num-attention-heads": count("model.heads"),
+    "group-query-attention": flag("of.grouped_queries"),
+    "num-query-groups": count("of.query_groups"),
+    "kv-channels": count("model.head_size"),
+    "max-position-embeddings": count("model.sequence"),
+    "vocab-size": count("model.vocab"),
+    "padded-vocab-size": count("model.vocab"),
+    "tokenizer-type": word("of.tokenizer"),
+    "normalization": one_of("model.norm", {"LayerNorm": "layer", "RMSNorm": "rms"}),
+    "swiglu": flag("model.mlp", "gated"),
+    "quick-geglu": flag("model.mlp", "gated"),
+    "position-embedding-type": one_of(
+        "model.positions",
+        {"rope": "rotary", "learned_absolute": "learned", "none": "none", "mrope": "rotary"},
+    ),
+    "use-rotary-position-embeddings": flag("model.positions", "rotary"),
+    "no-position-embedding": flag("of.no_positions"),
+    "untie-embeddings-and-output-weights": flag("model.tied", False),
+    "disable-bias-linear": flag("of.no_biases"),
+    "add-qkv-bias": flag("of.query_bias"),
+    "attention-dropout": number("of.attention_dropout"),
+    "hidden-dropout": number("of.hidden_dropout"),
+    "qk-layernorm": flag("model.qk_norm"),
+    "softmax-type": word("of.softmax"),
+    "window-size": Read("of.window", _window),
+    "window-attn-skip-freq": Read("of.window_pattern", _pattern),
+    "multi-latent-attention": flag("of.latent"),
+    "q-lora-rank": count("of.latent_query"),
+    "kv-lora-rank": count("of.latent_keys_values"),
+    "qk-head-dim": count("of.latent_nope"),
+    "qk-pos-emb-head-dim": count("of.latent_rope"),
+    "v-head-dim": count("of.latent_value"),
+    "num-experts": count("model.experts.count"),
+    "moe-router-topk": count("of.top_k"),
+    "moe-ffn-hidden-size": count("of.expert_ffn"),
+    "moe-shared-expert-intermediate-size": count("of.shared_ffn"),
+    "moe-layer-freq": Read("of.expert_layers", _pattern),
+    "moe-expert-capacity-factor": number("of.capacity"),
+    "moe-router-num-groups": count("of.router_groups"),
+    "moe-router-group-topk": count("of.router_limit"),
+}
+"""Options that are read, each with its key."""
+
+_LOSS = "changes the loss, not the time of a step"
+_DATA = "data loading is not modelled"
+_SAVES = "state a run in the section training"
+_INSIDE = "a detail inside of kernels that the profile has as measured"
+_LOG = "logging"
+
+IGNORED: Final[Mapping[str, str]] = {
+    "rampup-batch-size": "the step has the full batch",
+    "decrease-batch-size-if-needed": "the step has the stated batch",
+    "pipeline-model-parallel-layout": "layouts by letters are not read: set plan.layers",
+    "microbatch-group-size-per-virtual-pipeline-stage": "chunks change after one round of stages",
+    "no-overlap-p2p-communication": "transfers between stages are those of the profile",
+    "overlap-p2p-communication-warmup-flush": "transfers between stages are those of the profile",
+    "no-scatter-gather-tensors-in-pipeline": "transfers between stages are those of the profile",
+    "use-ring-exchange-p2p": "transfers between stages are those of the profile",
+    "pipeline-model-parallel-comm-backend": "the collective library is that of the node",
+    "defer-embedding-wgrad-compute": "not modelled: a shorter last stage at the end of a step",
+    "wgrad-deferral-limit": "of defer-embedding-wgrad-compute",
+    "delay-wgrad-compute": "not modelled: products of weights later, next to the exchange",
+    "no-align-grad-reduce": "each stage reduces when it is ready",
+    "no-align-param-gather": "each stage gathers when it needs to",
+    "overlap-param-gather-with-optimizer-step": "not modelled: the first bucket during the step",
+    "ddp-*": "buckets are those of the profile",
+    "no-gradient-reduce-div-fusion": "buckets are those of the profile",
+    "use-nccl-ub": "not modelled: registered buffers",
+    "disable-symmetric-registration": "not modelled: registered buffers",
+    "use-sharp": "the collective library chooses in-switch reduction (set collectives)",
+    "sharp-enabled-group": "the collective library chooses in-switch reduction (set collectives)",
+    "use-megatron-fsdp": "not modelled: fully sharded data parallelism of Megatron-Core",
+    "use-torch-fsdp2": "not modelled within Megatron-Core: set framework to a profile of FSDP",
+    "torch-fsdp2-no-reshard-after-forward": "of use-torch-fsdp2",
+    "data-parallel-sharding-strategy": "of use-megatron-fsdp",
+    "fsdp-double-buffer": "of use-megatron-fsdp",
+    "suggested-communication-unit-size": "of use-megatron-fsdp",
+    "keep-fp8-transpose-cache": "of use-megatron-fsdp",
+    "enable-full-sharding-in-hsdp": "of use-megatron-fsdp",
+    "init-model-with-meta-device": "start of the job",
+    "num-distributed-optimizer-instances": "not modelled: states are sharded over all replicas",
+    "hierarchical-context-parallel-sizes": "not modelled: one level of context ranks",
+    "nccl-communicator-config-path": "the collective library is that of the node",
+    "high-priority-stream-groups": "streams do not compete in priority",
+    "distributed-backend": "the collective library is that of the node",
+    "distributed-timeout*": "no effect on a step",
+    "local-rank": "no effect on a step",
+    "lazy-mpu-init": "start of the job",
+    "use-cpu-initialization": "start of the job",
+    "no-gradient-accumulation-fusion": "the profile adds up in the products of weights",
+    "no-masked-softmax-fusion": "no effect with flash attention",
+    "cross-entropy-loss-fusion": "passes of the loss are those of the profile",
+    "cross-entropy-fusion-impl": "passes of the loss are those of the profile",
+    "fp16-lm-cross-entropy": "passes of the loss are those of the profile",
+    "use-te-activation-func": _INSIDE,
+    "use-fused-weighted-squared-relu": _INSIDE,
+    "tp-comm-overlap-*": "of tp-comm-overlap, in its usual form",
+    "tp-comm-bootstrap-backend": "start of the job",
+    "disable-tp-comm-*": "of tp-comm-overlap, in its usual form",
+    "no-async-tensor-model-parallel-allreduce": "without effect in Megatron-Core",
+    "use-mcore-models": "without effect in Megatron-Core",
+    "use-legacy-models": "modelled as Megatron-Core: set framework to megatron-lm-2023",
+    "spec": "modelled as layers of Transformer Engine",
+    "empty-unused-memory-level": "the cache of the allocator is that of the profile",
+    "deterministic-mode": "not modelled: slower deterministic kernels",
+    "distribute-saved-activations": "not modelled: saved inputs of layers over tensor ranks",
+    "no-clone-scatter-output-in-embedding": _INSIDE,
+    "optimizer": "modelled as Adam with 32-bit moments",
+    "muon-*": "modelled as Adam with 32-bit moments",
+    "optimizer-offload-fraction": "all states are offloaded",
+    "use-torch-optimizer-for-cpu-offload": "of optimizer-cpu-offload",
+    "overlap-cpu-optimizer-d2h-h2d": "of optimizer-cpu-offload",
+    "no-pin-cpu-*": "of optimizer-cpu-offload",
+    "use-precision-aware-optimizer": "of main-grads-dtype and the other three",
+    "fp8-*": _INSIDE,
+    "no-fp8-wgrad": "not modelled: products of weights stay in 8 bits",
+    "fp4-*": "not modelled: training in 4 bits",
+    "first-last-layers-bf16": "not modelled: all layers in 8 bits",
+    "num-layers-at-*-in-bf16": "not modelled: all layers in 8 bits",
+    "reuse-grad-buf-for-mxfp8-param-ag": "not modelled: a shared buffer",
+    "kitchen-*": "not modelled: quantisation by recipes",
+    "fp32-residual-connection": "not modelled: residuals have 16 bits",
+    "apply-query-key-layer-scaling": _INSIDE,
+    "attention-softmax-in-fp32": _INSIDE,
+    "disable-bf16-reduced-precision-matmul": _INSIDE,
+    "apply-layernorm-1p": _INSIDE,
+    "apply-residual-connection-post-layernorm": _INSIDE,
+    "openai-gelu": _INSIDE,
+    "squared-relu": "as GELU: one pass over the same numbers",
+    "activation-func-clamp-value": _INSIDE,
+    "glu-linear-offset": _INSIDE,
+    "norm-epsilon": _LOSS,
+    "rotary-*": _INSIDE,
+    "rope-type": _INSIDE,
+    "no-rope-freq": "all layers rotate by position",
+    "use-rope-scaling": _INSIDE,
+    "rope-scaling-factor": _INSIDE,
+    "mscale*": _INSIDE,
+    "mrope-section": _INSIDE,
+    "relative-attention-*": "relative positions are not modelled",
+    "qk-l2-norm": "not modelled: norms of queries and keys without weights",
+    "mtp-*": "not modelled: multi-token prediction",
+    "heterogeneous-layers-*": "not modelled: layers of different widths",
+    "hybrid-*": "not modelled: state-space layers",
+    "mamba-*": "not modelled: state-space layers",
+    "is-hybrid-model": "not modelled: state-space layers",
+    "disable-mamba-mem-eff-path": "not modelled: state-space layers",
+    "decoder-num-layers": "not modelled: encoders with decoders",
+    "*-seq-length": "not modelled: encoders with decoders",
+    "vocab-extra-ids": "part of the vocabulary of T5",
+    "moe-shared-expert-overlap": "not modelled: shared experts next to the exchange",
+    "moe-use-legacy-grouped-gemm": "as moe-grouped-gemm",
+    "moe-extended-tp": "state expert-tensor-parallel-size",
+    "moe-router-load-balancing-type": "loads are balanced: set experts",
+    "moe-router-force-load-balancing": "loads are balanced: set experts",
+    "moe-router-padding-for-fp8": _INSIDE,
+    "moe-router-*": _INSIDE,
+    "moe-permute-fusion": "the order of rows is that of the profile",
+    "moe-deepep-num-sms": "compute units of the exchange are those of the library",
+    "moe-pad-expert-input-to-capacity": "of moe-expert-capacity-factor",
+    "moe-token-drop-policy": "of moe-expert-capacity-factor",
+    "moe-*-loss-coeff": _LOSS,
+    "moe-input-jitter-eps": _LOSS,
+    "moe-apply-probs-on-input": _INSIDE,
+    "moe-per-layer-logging": _LOG,
+    "moe-*upcycling*": "start of the job",
+    "moe-pad-experts-for-cuda-graph-inference": "inference",
+    "cuda-graph-*": "the captured parts are those of the profile",
+    "te-rng-tracker": "of CUDA graphs",
+    "inference-rng-tracker": "inference",
+    "*manual-gc*": "pauses of the collector: set disturbances",
+    "yaml-cfg": "arguments in another file: import that file",
+    "train-sync-interval": "the host issues kernels as early as possible",
+    "check-*": "checks of the loss are not modelled",
+    "no-check-for-nan-in-loss-and-grad": "checks of the loss are not modelled",
+    "calculate-per-token-loss": _LOSS,
+    "sft*": "sequences are full",
+    "reset-*": "masks between documents are not modelled: sequences are full",
+    "eod-mask-loss": _LOSS,
+    "no-create-attention-mask-in-dataloader": _DATA,
+    "rl-*": "not modelled: reinforcement learning",
+    "grpo-*": "not modelled: reinforcement learning",
+    "langrl-*": "not modelled: reinforcement learning",
+    "perform-rl-step": "not modelled: reinforcement learning",
+    **dict.fromkeys(
+        ("train-iters", "train-samples", "exit-*", "eval-*", "full-validation", "skip-train",
+         "iterations-to-skip", "test-mode", "multiple-validation-sets", "adlr-*"),
+        "length of the run: set the section training",
+    ),
+    **dict.fromkeys(
+        ("save*", "load*", "no-save-*", "no-load-*", "*ckpt*", "*checkpoint*", "non-persistent-*",
+         "async-save", "finetune", "no-initialization", "replication*", "no-strict-*",
+         "distrib-optim-*", "exit-on-*"),
+        f"checkpoints: {_SAVES}",
+    ),
+    **dict.fromkeys(
+        ("lr", "lr-*", "min-lr", "warmup", "*weight-decay*", "adam-*", "sgd-*", "clip-grad",
+         "loss-scale*", "initial-loss-scale", "min-loss-scale", "hysteresis", "override-opt*",
+         "decoupled-*", "init-method-*", "embedding-init-*", "seed", "data-parallel-random-init"),
+        _LOSS,
+    ),
+    **dict.fromkeys(
+        ("data-*", "*data-path", "split", "*-data-args-path", "mock-data", "no-mmap-*",
+         "num-workers", "dataloader-type", "num-dataset-*", "sample-rate", "mask-prob",
+         "short-seq-prob", "object-storage-*", "mid-level-*", "allow-ambiguous-*", "disable-msc"),
+        _DATA,
+    ),
+    **dict.fromkeys(
+        ("vocab-file", "merge-file", "tokenizer-*", "tiktoken-*", "legacy-tokenizer",
+         "trust-remote-code"),
+        "tokenizer: only its vocabulary counts",
+    ),
+    **dict.fromkeys(
+        ("log-*", "logging-*", "no-log-*", "timing-log-*", "tensorboard-*", "wandb-*",
+         "*one-logger*", "app-tag-*", "config-logger-*", "profile*", "use-pytorch-profiler",
+         "record-memory-history", "memory-snapshot-path", "*straggler*", "run-workload-*",
+         "no-barrier-*", "result-rejected-*", "dump-param-*"),
+        _LOG,
+    ),
+    **dict.fromkeys(
+        ("inprocess-*", "rerun-*", "error-injection-*", "enable-ft-package", "calc-ft-timeouts",
+         "disable-gloo-*", "enable-experimental", "onnx-safe"),
+        "no effect on a step without faults",
+    ),
+    **dict.fromkeys(
+        ("inference-*", "max-tokens-to-oom", "flash-decode", "decode-only-*", "symmetric-ar-type",
+         "nccl-all-reduce-for-prefill", "mlp-chunks-for-prefill", "disable-chunked-prefill",
+         "use-legacy-static-engine", "cache-mla-latents"),
+        "inference",
+    ),
+    **dict.fromkeys(
+        ("bert-*", "ict-*", "biencoder-*", "retriever-*", "retro-*", "vision-*", "dino-*",
+         "output-bert-embeddings", "num-classes", "img-*", "num-channels", "patch-dim",
+         "classes-fraction", "no-data-sharding", "head-lr-mult", "swin-*", "mask-type",
+         "mask-factor", "iter-per-epoch", "indexer-*", "embedding-path", "query-in-block-prob",
+         "use-one-sent-docs"),
+        "of models that are not modelled here",
+    ),
+}  # fmt: skip
+"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
+
+VOCABULARIES: Final = {"GPT2BPETokenizer": 50_257, "Llama2Tokenizer": 32_000}
+"""Tokens of tokenizers with one vocabulary."""
+
+BYTES: Final = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
+
+
+def _finish(given: Given) -> None:
+    """Derive the keys of the scenario."""
+    given.need("model.layers", "--num-layers")
+    given.need("model.hidden", "--hidden-size")
+    given.need("model.heads", "--num-attention-heads")
+    given.need("batch.sequence", "--seq-length")
+    given.need("batch.micro", "--micro-batch-size")
+    _model(given)
+    _layout(given)
+    _precision(given)
+    _memory(given)
+    _kernels(given)
+
+
+def _layout(given: Given) -> None:
+    tensor = given.get("plan.tensor", 1)
+    pipeline = given.get("plan.pipeline", 1)
+    if tensor == 1:
+        given.disregard("plan.sequence_parallel", "no effect without tensor parallelism")
+    if "model.experts" not in given.values:
+        for key in ("plan.expert", "plan.expert_tensor"):
+            given.disregard(key, "no effect without experts")
+    else:
+        given.usual("plan.expert_tensor", tensor)
+    layers = given.values["model.layers"]
+    per_chunk = given.pop("layers_per_chunk")
+    if per_chunk is not None:
+        if layers % (pipeline * per_chunk):
+            raise given.wrong(
+                "of.layers_per_chunk",
+                f"{layers} layers are no whole number of chunks on {pipeline} stages",
+            )
+        given.put("plan.chunks", layers // (pipeline * per_chunk), "of.layers_per_chunk")
+    if given.get("plan.chunks", 1) > 1:
+        given.put("plan.schedule", "interleaved-1f1b", "plan.chunks")
+    else:
+        given.values.pop("plan.chunks", None)
+    _layers_of_stages(given, pipeline)
+
+
+def _layers_of_stages(given: Given, pipeline: int) -> None:
+    """State uneven layers of stages."""
+    ends = given.pop("embedding_counts"), given.pop("loss_counts")
+    first, last = given.pop("first_layers"), given.pop("last_layers")
+    if all(ends):
+        given.put("plan.layers", "with-ends", "of.loss_counts")
+    elif any(ends):
+        for key in ("of.embedding_counts", "of.loss_counts"):
+            given.disregard(key, "only both ends together are modelled: set plan.layers")
+    if first is None and last is None:
+        return
+    inner = pipeline - (first is not None) - (last is not None)
+    rest = given.values["model.layers"] - (first or 0) - (last or 0)
+    key = "of.first_layers" if first is not None else "of.last_layers"
+    if given.get("plan.chunks", 1) > 1 or inner < 1 or rest % inner:
+        raise given.wrong(key, f"leaves {rest} layers for {inner} stages (set plan.layers)")
+    ends_first, ends_last = [[n] if n is not None else [] for n in (first, last)]
+    given.put("plan.layers", [*ends_first, *[rest // inner] * inner, *ends_last], key)
+
+
+def _precision(given: Given) -> None:
+    bf16, fp16 = given.pop("bf16"), given.pop("fp16")
+    if bf16 and fp16:
+        raise given.wrong("of.fp16", "contradicts --bf16 (choose one)")
+    wide = "bf16" if bf16 else "fp16" if fp16 else "fp32"
+    narrow, recipe = given.pop("fp8"), given.pop("fp8_recipe", "delayed")
+    name = ("mxfp8" if recipe == "mxfp8" else "fp8") if narrow else wide
+    given.put("precision", name, "of.fp8" if narrow else f"of.{wide}")
+    if narrow is None:
+        given.disregard("of.fp8_recipe", "no effect without --fp8-format")
+    elif recipe in ("tensorwise", "blockwise"):
+        given.usual("framework.kernels.cast_searched", True)
+    if given.pop("fp8_gather") and narrow:
+        given.usual(f"framework.state.{name}.weights", 2.0625 if name == "mxfp8" else 2)
+    given.usual("framework.gradients.bytes_each", 2 if wide == "fp16" else 4)
+    states = {"gradients": given.pop("gradient_format"), "master": given.pop("master_format")}
+    for part, stated in states.items():
+        if stated is not None:
+            given.usual(f"framework.state.{name}.{part}", BYTES.get(stated, 4))
+    moments = [given.pop(f"{moment}_moment_format") for moment in ("first", "second")]
+    if any(moments):
+        total = sum(BYTES.get(moment or "fp32", 4) for moment in moments)
+        given.usual(f"framework.state.{name}.optimiser", total)
+
+
+def _memory(given: Given) -> None:
+    selective = given.pop("selective")
+    granularity = given.pop("granularity", "selective" if selective else None)
+    method, count_ = given.pop("method"), given.pop("recomputed_layers", 1)
+    modules = given.pop("modules", ["core_attn"])
+    stage = -(-given.values["model.layers"] // given.get("plan.pipeline", 1))
+    if granularity == "selective":
+        given.put("recompute", "selective", "of.granularity")
+        if modules != ["core_attn"]:
+            given.disregard("of.modules", "modelled as core_attn alone: set recompute.ops")
+    elif granularity == "full" and method == "block" and count_ < stage:
+        every = max(2, round(stage / count_))
+        given.put("recompute", {"mode": "full", "every": every}, "of.recomputed_layers")
+        given.notes.append(f"recomputation of {count_} of {stage} layers: one in {every}")
+    elif granularity == "full":
+        given.put("recompute", "full", "of.granularity")
+        if count_ > 1 and method == "uniform":
+            given.disregard("of.recomputed_layers", "each layer is recomputed from its own input")
+    offloaded = given.pop("offloaded_layers", 0)
+    if offloaded and offloaded >= stage - 1:
+        given.put("offload.activations", True, "of.offloaded_layers")
+    elif offloaded:
+        given.disregard("of.offloaded_layers", "offload of some layers is not modelled")
+
+
+def _kernels(given: Given) -> None:
+    graphs = given.pop("graphs", "none")
+    given.put("framework.name", "megatron-core" if graphs == "none" else "megatron-core-graphs")
+    given.usual("framework.gradients.overlap", "never")
+    backend, flash = given.pop("attention", "auto"), given.pop("flash")
+    local = given.pop("implementation", "transformer_engine") == "local"
+    if backend in ("unfused", "local") or (local and not flash):
+        given.usual("framework.kernels.attention", "unfused")
+    elif backend == "flash":
+        given.usual("framework.kernels.attention_cudnn", False)
+    dispatcher, once = given.pop("dispatcher", "allgather"), given.pop("once_per_node")
+    if "model.experts" not in given.values:
+        for key in ("framework.experts.grouped", "framework.experts.overlapped"):
+            given.disregard(key, "no effect without experts")
+        return
+    given.usual("framework.experts.grouped", False)
+    if dispatcher == "flex":
+        given.usual("framework.experts.once_per_node", bool(once))
+    elif dispatcher == "allgather" and given.get("plan.expert", 1) > 1:
+        given.notes.append("the exchange of tokens by all-gathers is modelled as all-to-alls")
+
+
+def _model(given: Given) -> None:
+    """State the shape of the model, with the defaults of Megatron-LM."""
+    shape = given.values
+    given.usual("model.norm", "layer")
+    given.usual("model.mlp", "gelu")
+    if given.pop("no_positions"):
+        shape["model.positions"] = "none"
+    given.usual("model.positions", "learned")
+    given.usual("model.tied", True)
+    given.usual("model.sequence", shape["batch.sequence"])
+    hidden = shape["model.hidden"]
+    gated = shape["model.mlp"] == "gated"
+    given.usual("model.ffn", hidden * 8 // 3 // 64 * 64 if gated else 4 * hidden)
+    groups = given.pop("query_groups", 1)
+    if given.pop("grouped_queries"):
+        given.put("model.kv_heads", groups, "of.query_groups")
+    elif groups > 1:
+        given.disregard("of.query_groups", "no effect without --group-query-attention")
+    no_biases = given.pop("no_biases")
+    linear = ["qkv"] * bool(given.pop("query_bias")) if no_biases else ["qkv", "output", "mlp"]
+    given.pop("query_bias")
+    shape["model.biases"] = [*linear, *(["norm"] if shape["model.norm"] == "layer" else [])]
+    dropouts = given.pop("attention_dropout", 0.1), given.pop("hidden_dropout", 0.1)
+    shape["model.dropout"] = any(dropouts)
+    if given.pop("softmax") in ("learnable", "off-by-one"):
+        shape["model.sinks"] = True
+    window, pattern = given.pop("window"), given.pop("window_pattern")
+    if window is not None:
+        shape["model.window"] = {"tokens": window}
+        if isinstance(pattern, int):
+            shape["model.window"]["full_every"] = pattern
+        elif pattern is not None:
+            given.disregard("of.window_pattern", "windows by a list of layers: set model.window")
+    tokenizer = given.pop("tokenizer", "no tokenizer")
+    vocabulary = VOCABULARIES.get(tokenizer, 32_000)
+    known = tokenizer in VOCABULARIES
+    given.assume(
+        "model.vocab",
+        vocabulary,
+        f"that of {tokenizer}" if known else f"{tokenizer} does not state it: set model.vocab",
+    )
+    _latent(given)
+    _experts(given, shape["model.ffn"])
+
+
+_LATENT: Final = {"query": None, "keys_values": 32, "nope": 128, "rope": 64, "value": 128}
+
+
+def _latent(given: Given) -> None:
+    parts: dict[str, Any] = {
+        part: given.pop(f"latent_{part}", usual) for part, usual in _LATENT.items()
+    }
+    if given.pop("latent"):
+        given.values["model.latent"] = {k: v for k, v in parts.items() if v is not None}
+        for key in ("model.kv_heads", "model.head_size"):
+            given.disregard(key, "latent attention has its own heads")
+
+
+def _experts(given: Given, ffn: int) -> None:
+    experts = given.values.pop("model.experts.count", None)
+    values = {
+        "count": experts,
+        "top_k": given.pop("top_k", 2),
+        "ffn": given.pop("expert_ffn", ffn),
+    }
+    shared, pattern = given.pop("shared_ffn"), given.pop("expert_layers", 1)
+    capacity = given.pop("capacity")
+    groups, limit = given.pop("router_groups"), given.pop("router_limit")
+    if experts is None:
+        return
+    if shared:
+        values["shared"] = max(1, round(shared / values["ffn"]))
+        if shared % values["ffn"]:
+            given.notes.append(f"shared experts of {shared} in all: {values['shared']} experts")
+    if isinstance(pattern, list):
+        values["first_dense"] = pattern.index(1) if 1 in pattern else 0
+        if 0 in pattern[values["first_dense"] :]:
+            raise given.wrong(
+                "of.expert_layers", "dense layers after those with experts are not modelled"
+            )
+    elif pattern > 1:
+        values["every"] = pattern
+    if capacity is not None and capacity > 0:
+        values["capacity"] = capacity
+    if groups is not None and limit is not None:
+        values["groups"] = {"count": groups, "limit": limit}
+    given.put("model.experts", values, "model.experts.count")
+
+
+MEGATRON: Final = Launch(
+    _options, {**READS, **commands.READS}, {**commands.IGNORED, **IGNORED}, _finish
+)
+"""Launch files of Megatron-LM and Megatron-Core."""

@@ -1,0 +1,76 @@
+"""Launch files where a scenario is named: what they do not state comes from the changes.
+
+train.sh, cluster.name=dgx-h100, cluster.nodes=8  -->  a scenario with lines of train.sh
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clustersim.catalog.changes import Change
+from clustersim.catalog.files import shown
+from clustersim.catalog.reading import Key
+from clustersim.importers.draft import Choices
+from clustersim.importers.launch.draft import LaunchDraft, scenario_draft
+from clustersim.importers.launch.formats import LAUNCHES, launch_format
+from clustersim.importers.launch.table import Launch
+from clustersim.importers.source import as_source
+
+
+@dataclass(frozen=True)
+class LaunchFile:
+    """A launch file where a scenario is named.
+
+    Attributes
+    ----------
+    launch : its format
+    """
+
+    file: Path
+    text: str
+    launch: Launch
+
+    @property
+    def service(self) -> bool:
+        """Whether it launches a service, not a training run."""
+        return self.launch.service
+
+    def scenario(self, changes: Sequence[Change]) -> LaunchDraft:
+        """Return its scenario, for the machine and the model that changes name.
+
+        Raises
+        ------
+        ScenarioError, CatalogError
+            in one line, when the file cannot be read, is incomplete, or contradicts itself.
+        """
+        source = as_source(shown(self.file), self.text.encode("utf-8"))
+        return scenario_draft(source, self.launch, _choices(changes, self.file.parent))
+
+
+def launch_file(file: Path, text: str) -> LaunchFile | None:
+    """Return a file as a launch file, if its content is that of one."""
+    name = launch_format(text)
+    return None if name is None else LaunchFile(file, text, LAUNCHES[name][0])
+
+
+def _choices(changes: Sequence[Change], folder: Path) -> Choices:
+    """Return what changes name, whether by a name, by a key of it, or by a table."""
+    values: dict[Key, Any] = {}
+    for change in changes:
+        if isinstance(change.value, Mapping):
+            values |= {(*change.path, key): value for key, value in change.value.items()}
+        else:
+            values[change.path] = change.value
+    nodes = values.get(("cluster", "nodes"))
+    return Choices(
+        folder=folder,
+        cluster=_name(values, "cluster"),
+        nodes=nodes if isinstance(nodes, int) and nodes > 0 else None,
+        model=_name(values, "model"),
+    )
+
+
+def _name(values: Mapping[Key, Any], kind: str) -> str | None:
+    stated = values.get((kind, "name"), values.get((kind,)))
+    return stated if isinstance(stated, str) else None

@@ -1,0 +1,301 @@
+"""Launch files: options become keys of a scenario, the others are listed, and no file is run.
+
+The files in `tests/data/launch` are written from the options that the frameworks document.
+"""
+
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from clustersim.catalog.reading import parse_yaml
+from clustersim.errors import CatalogError, ClustersimError, ScenarioError
+from clustersim.importers.draft import Choices
+from clustersim.importers.launch.formats import LAUNCHES, launch_format
+from clustersim.importers.launch.shell import MOST_LINES, read_commands
+from clustersim.importers.registry import import_file, import_source
+from clustersim.importers.source import Source, as_source
+from clustersim.scenario.load import load, load_any
+from clustersim.simulation.step.simulate import simulate
+from clustersim.studies.search.step.launch import launch_arguments
+from commands import ending, rejected
+
+FILES = Path(__file__).parents[1] / "data" / "launch"
+OPTIONS = FILES / "options"
+ON_H100 = {"cluster.name": "dgx-h100", "cluster.nodes": 8}
+CASES = {
+    "megatron-llama3-8b.sh": ("megatron", {"cluster.name": "dgx-h100"}),
+    "megatron-mixtral-functional.yaml": ("megatron", ON_H100),
+}
+"""Each file with its format, and what it does not state."""
+
+
+def drafted(text, name="train.sh", **choices):
+    """Return the import of a text."""
+    choices = {"cluster": "dgx-h100", "nodes": 8, **choices}
+    return import_source(Source(name, text), Choices(**choices)).draft
+
+
+def megatron(*more, **choices):
+    """Return the plain scenario of a script of Megatron-LM with more options."""
+    words = "--num-layers 8 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048"
+    text = f"torchrun pretrain_gpt.py {words} --micro-batch-size 1 --bf16 {' '.join(more)}"
+    return drafted(text, **choices)
+
+
+def listed(name):
+    """Return the documented options of a framework, without comments."""
+    lines = (OPTIONS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return [word for line in lines if not line.startswith("#") for word in line.split()]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_launch_file_is_found_by_its_content_and_runs(name):
+    """Each file is recognised, imported and simulated with what the user names."""
+    form, settings = CASES[name]
+    text = (FILES / name).read_text(encoding="utf-8")
+
+    assert launch_format(text) == form
+    assert simulate(load_any(FILES / name, settings)).step_time > 0
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in OPTIONS.glob("*.txt")))
+def test_every_documented_option_is_read_or_ignored_with_a_reason(name):
+    """Of the framework's own list no option is unknown, and none is both read and ignored."""
+    launch, _ = LAUNCHES[name]
+    ignored = launch.ignored
+    unknown = [
+        option
+        for option in listed(name)
+        if option not in launch.reads
+        and not any(fnmatchcase(option, pattern) for pattern in ignored)
+    ]
+
+    assert unknown == []
+    assert not {*launch.reads} & {*ignored}
+    assert all(reason for reason in ignored.values())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_option_is_skipped_in_silence(name):
+    """Every option of a file is listed as read, ignored or unknown, once."""
+    form, settings = CASES[name]
+    choices = Choices(cluster=settings["cluster.name"], nodes=settings.get("cluster.nodes"))
+    source = as_source(name, (FILES / name).read_bytes())
+    options = LAUNCHES[form][0].options(source)
+    draft = import_source(source, choices).draft
+    shown = [*draft.read, *(option for option, _ in draft.ignored), *draft.unknown]
+
+    assert len(shown) == len({option.name for option in options})
+
+
+def test_a_script_of_megatron_is_the_scenario_that_it_launches():
+    """Literal variables, arrays and sums are expanded; nodes are those of the Slurm file."""
+    imported = import_file(FILES / "megatron-llama3-8b.sh", Choices(cluster="dgx-h100"))
+    data = imported.draft.data
+
+    assert data["cluster"] == {"name": "dgx-h100", "nodes": 2}
+    assert data["plan"] == {
+        "tensor": 2, "pipeline": 1, "data": 8, "sequence_parallel": True, "zero": 1
+    }  # fmt: skip
+    assert data["batch"] == {"global": 64, "micro": 1, "sequence": 8192}
+    assert data["precision"] == "bf16"
+    assert data["framework"]["gradients"] == {
+        "overlap": "always", "gather_overlap": True, "bytes_each": 4
+    }  # fmt: skip
+    assert data["model"]["parameters"]["value"] == 8_030_261_248
+    assert imported.draft.unknown == ()
+    assert "--save $(date +%F)" in [option for option, _ in imported.draft.ignored]
+
+
+def test_an_unknown_option_is_listed():
+    """An option in no table is neither an error nor lost."""
+    name = "megatron-mixtral-functional.yaml"
+    imported = import_file(FILES / name, Choices(cluster="dgx-h100", nodes=8))
+
+    assert imported.draft.unknown == ("--a-new-option 3",)
+    assert "# unknown: --a-new-option 3" in imported.text
+    assert imported.draft.data["plan"]["chunks"] == 8
+    assert imported.draft.data["model"]["experts"] == {"count": 8, "top_k": 2, "ffn": 14336}
+
+
+@pytest.mark.parametrize(
+    "name", ["mixtral-ep-imbalance", "llama3-405b-16k", "korthikanti-22b-seqsel"]
+)
+def test_arguments_that_search_prints_are_read_back(name):
+    """`search --as megatron` writes a layout, which the import reads as the same one."""
+    loaded = load(name, ["framework.name=megatron-core", "recompute=full"])
+    given = loaded.scenario
+    written = " ".join(launch_arguments(loaded, "megatron").arguments)
+    choices = {"cluster": given.cluster.name, "nodes": given.cluster.nodes, "model": "gpt-22b"}
+    experts = f"--num-experts {given.model.experts.count}" if given.model.experts else ""
+    text = (
+        f"pretrain_gpt.py {written} --num-layers {given.model.layers} --hidden-size 1024"
+        f" --num-attention-heads 16 --seq-length {given.batch.sequence} {experts}"
+    )
+    read = drafted(text, **choices).data
+    expected = given.plan.model_dump() | {"placement": read["plan"].get("placement")}
+
+    assert read["plan"] == {key: expected[key] for key in read["plan"]}
+    assert read["batch"]["global"] == given.batch.global_
+    assert read["precision"] == given.precision
+    assert read.get("recompute", "none") == given.recompute
+    facts = read["framework"]["gradients"]
+    assert facts["overlap"] == given.framework.gradients.overlap
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "value"),
+    [
+        (["--fp8-format hybrid --fp8-recipe mxfp8"], "precision", "mxfp8"),
+        (["--recompute-activations"], "recompute", "selective"),
+        (
+            ["--recompute-granularity full --recompute-method block --recompute-num-layers 4"],
+            "recompute",
+            {"mode": "full", "every": 2},
+        ),
+        (["--optimizer-cpu-offload"], "offload", {"optimiser": True}),
+        (["--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16"], "framework.state.bf16.optimiser", 4),
+        (["--main-grads-dtype=bf16"], "framework.state.bf16.gradients", 2),
+        (["--attention-backend unfused"], "framework.kernels.attention", "unfused"),
+        (["--cuda-graph-impl local"], "framework.name", "megatron-core-graphs"),
+        (["--window-size 127,0 --window-attn-skip-freq 2"], "model.window",
+         {"tokens": 128, "full_every": 2}),
+        (["--swiglu"], "model.ffn", 2688),
+        (["--num-experts 16 --moe-layer-freq '([0]*3+[1]*5)'"], "model.experts.first_dense", 3),
+        (["--multi-latent-attention --kv-lora-rank 512"], "model.latent.keys_values", 512),
+        (["--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2"],
+         "plan.schedule", "interleaved-1f1b"),
+        (["--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1"
+          " --decoder-last-pipeline-num-layers 3"], "plan.layers", [1, 2, 2, 3]),
+    ],
+)  # fmt: skip
+def test_options_change_the_keys_that_they_mean(options, key, value):
+    """An option reaches its key, which differs or is missing without it."""
+    found, before = megatron(*options).data, megatron().data
+    for part in key.split("."):
+        found, before = found[part], (before or {}).get(part)
+
+    assert found == value
+    assert before != value
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("A=1\nrun --x $A", ["run", "--x", "1"]),
+        ('A="--x 1"\nB="$A --y 2"\nrun $B', ["run", "--x", "1", "--y", "2"]),
+        ("A=(--x 'a b'\n # note\n --y)\nA+=(--z)\nrun \"${A[@]}\"",
+         ["run", "--x", "a b", "--y", "--z"]),
+        ("N=${N:-4}; run --x $((N * 8 / 2))", ["run", "--x", "16"]),
+        ("A=2 run --x \\\n  ${A} | tee log", ["run", "--x", "2"]),
+        ("export A=3\nbash -c \"run --x $A\"", ["run", "--x", "3"]),
+        ("C='run --x 5'\neval $C", ["run", "--x", "5"]),
+        ("cat <<EOF > f\nrun --y 1\nEOF\nrun --x 1 > log 2>&1", ["run", "--x", "1"]),
+        ("if [ -z $A ]; then B=1; fi\nrun --x ${B}", ["run", "--x", "1"]),
+    ],
+)  # fmt: skip
+def test_a_script_is_expanded_as_a_shell_does(script, words):
+    """Quotes, continued lines, arrays, defaults, sums and scripts in words."""
+    commands = read_commands(Source("a.sh", script))
+
+    assert [word.text for word in commands[0]] == words
+    assert not any(word.unknown for word in commands[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("--tensor-model-parallel-size $TP", r":1: .*\$TP is not set in the file"),
+        ("--global-batch-size $(nproc)", r":1: .*\$\(nproc\) would have to be run"),
+        ("--global-batch-size `nproc`", ":1: .*`nproc` would have to be run"),
+        ("--lr 1 $(cat arguments)", r":1: \$\(cat arguments\) would have to be run"),
+        ("--global-batch-size $1", r"\$1 is an argument of the script"),
+        ("--global-batch-size many", "must be a whole number"),
+        ("--tensor-model-parallel-size 0", "must be at least 1"),
+        ("--tensor-model-parallel-size 3", "3 devices of a replica do not divide 64"),
+        ("--save 'a", "' is not closed: the file is truncated"),
+        ("--cp-comm-type a2a+p2p", "is not modelled .modelled: p2p"),
+        ("--fp16", "contradicts --bf16"),
+    ],
+)
+def test_a_wrong_launch_file_is_one_line(text, problem):
+    """What is missing, contradictory or would have to be run is an error with its line."""
+    with pytest.raises(ClustersimError) as raised:
+        megatron(text)
+
+    assert re.search(problem, str(raised.value)), raised.value
+    assert "\n" not in str(raised.value)
+    assert str(raised.value).startswith("train.sh")
+
+
+def test_a_value_under_a_condition_is_an_error_where_it_counts():
+    """Of two branches neither is taken; an option without meaning may have any value."""
+    both = "if [ $A ]; then B=1; else B=2; fi\npretrain_gpt.py --num-layers 8 --"
+
+    with pytest.raises(ScenarioError, match="B depends on a condition"):
+        drafted(f"{both}micro-batch-size $B --hidden-size 64")
+    with pytest.raises(ScenarioError, match="--hidden-size: missing"):
+        drafted(f"{both}lr $B --num-attention-heads 4")
+
+
+def test_a_file_of_two_jobs_is_an_error():
+    """Two commands with other options are not merged."""
+    with pytest.raises(ScenarioError, match=r"launches the program 2 times \(lines 1, 2\)"):
+        drafted("pretrain_gpt.py --num-layers 8\npretrain_gpt.py --num-layers 9")
+
+
+def test_no_part_of_a_script_is_run(tmp_path, capsys):
+    """A command in a script leaves no trace."""
+    script, trace = tmp_path / "train.sh", tmp_path / "trace"
+    script.write_text(
+        f"touch {trace}\nX=$(touch {trace})\npretrain_gpt.py --num-layers `touch {trace}`\n",
+        encoding="utf-8",
+    )
+
+    assert "would have to be run" in rejected(capsys, "run", script, "--cluster", "dgx-h100")
+    assert not trace.exists()
+
+
+def test_a_long_or_binary_launch_file_is_one_line():
+    """A million lines and a null character are errors at once."""
+    line = "pretrain_gpt.py --num-layers 8\n"
+
+    with pytest.raises(CatalogError, match="has more than 20,000 lines"):
+        drafted(line + "true\n" * MOST_LINES)
+    with pytest.raises(CatalogError, match=":2: is binary"):
+        as_source("train.sh", line.encode() + b"\0")
+
+
+def test_what_a_launch_file_does_not_state_is_requested(capsys):
+    """The machine, its nodes and the model are named by options, each missing one in one line."""
+    name = FILES / "megatron-mixtral-functional.yaml"
+
+    assert "states no machine" in rejected(capsys, "run", name)
+    assert "states no number of nodes" in rejected(capsys, "run", name, "--cluster", "dgx-h100")
+    assert "a node of 'perlmutter' has 4 devices" in rejected(
+        capsys, "import", FILES / "megatron-llama3-8b.sh", "--cluster", "perlmutter"
+    )
+
+
+def test_one_command_imports_and_runs(tmp_path, capsys):
+    """`run train.sh` gives the answer of the scenario that `import` writes."""
+    script, mine = FILES / "megatron-llama3-8b.sh", tmp_path / "mine.yaml"
+    machine = ["--cluster", "dgx-h100", "--nodes", "4"]
+    code, out, error = ending(capsys, "import", script, *machine, "-o", mine)
+    one = ending(capsys, "run", script, *machine, "--json")
+    two = ending(capsys, "run", mine, "--json")
+
+    assert (code, error) == (0, "")
+    assert "note      4 nodes instead of 2 in the file" in out
+    assert '"step_time_s"' in one[1]
+    assert (
+        one[1].split('"tokens_per_s"')[1].split(",")[0]
+        == (two[1].split('"tokens_per_s"')[1].split(",")[0])
+    )
+    assert "assumed   cluster.nodes: named by the user" in one[2]
+    document = parse_yaml(mine.read_text(encoding="utf-8"), "mine.yaml")
+    assert document.data["assumed"]["cluster.nodes"] == "named by the user"
+    with pytest.raises(ScenarioError, match=r"megatron-llama3-8b.sh:43: plan: tensor 2"):
+        simulate(load(script, {"cluster.name": "dgx-h100", "plan.data": 4}))
