@@ -166,6 +166,7 @@ def scenarios() -> Iterator[str]:
     yield f"```yaml\n{EXAMPLE.read_text(encoding='utf-8').rstrip()}\n```\n"
     for title, name in (
         ("Kinds of scenarios", "kinds"),
+        ("Expectations", "expectations"),
         ("Names and precedence", "names"),
         ("Limits", "limits"),
     ):

@@ -104,7 +104,8 @@ def _of_text(text: str) -> Change:
     place = setting_place(text)
     if not equals or not key:
         raise ScenarioError(f"{place}: is not of the form key=value")
-    data = _scale(value) or parse_yaml(value, str(place), finite=False).data
+    limit = value if value.startswith(">") else None  # which YAML takes for a text of several lines
+    data = _scale(value) or limit or parse_yaml(value, str(place), finite=False).data
     return _finite(Change(key_path(key), data, text))
 
 

@@ -6,6 +6,7 @@ given twice is an error, and aliases are counted while they are expanded.
 
 import datetime
 import math
+import re
 from collections.abc import Callable, Hashable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -120,13 +121,20 @@ def _parsed(text: str, file: str, error: Any, finite: bool) -> Document:
     except MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         line = None if mark is None else mark.line + 1
-        raise error(f"{Place(file, line)}: is not valid YAML ({problem.problem})") from None
+        hint = _quotes(text.splitlines()[mark.line : mark.line + 1]) if mark else ""
+        raise error(f"{Place(file, line)}: is not valid YAML ({problem.problem}{hint})") from None
     except (YAMLError, RecursionError, ValueError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else "nested too deeply"
         raise error(f"{file}: is not valid YAML ({reason})") from None
     converter = _Converter(file, error, finite)
     data = None if node is None else converter.convert(node, ())
     return Document(file, data, converter.places)
+
+
+def _quotes(lines: list[str]) -> str:
+    """Return the remedy for a limit without quotes, where ``>`` begins a text of several lines."""
+    limit = re.search(r":\s+(>=?\s*[\d.][^#}]*)", lines[0]) if lines else None
+    return "" if limit is None else f"; write it in quotes: '{limit[1].strip()}'"
 
 
 def _check_size(text: str, file: str, error: Callable[[str], ClustersimError]) -> None:

@@ -19,6 +19,8 @@ from clustersim.escaping import escaped, file_name
 if TYPE_CHECKING:
     from clustersim.render.study_folder import StudyFiles
     from clustersim.render.tables import Cells, Row
+    from clustersim.scenario.load import Loaded, LoadedService
+    from clustersim.simulation.expectations import Expectation
 
 
 STORE: Final = Path("runs") / "studies.db"
@@ -83,6 +85,13 @@ Force = Annotated[
     bool,
     typer.Option("--force", help="Write to a folder with other files, which are kept."),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Exit with code 3 if an expectation of the scenario is missed."),
+]
+
+MISSED: Final = 3
+"""Exit code of a command with `--strict` whose answer misses an expectation."""
 
 
 def machine_settings(cluster: str | None, nodes: int | None, model: str | None) -> tuple[str, ...]:
@@ -95,6 +104,27 @@ def print_remarks(remarks: Sequence[str]) -> None:
     """Print lines about an imported launch file to standard error."""
     if remarks:
         echo("\n".join(remarks), file=sys.stderr)
+
+
+def check_strict(loaded: "Loaded | LoadedService", *, strict: bool) -> None:
+    """Reject `--strict` with a scenario that expects nothing."""
+    if strict and not loaded.scenario.expect:
+        raise ScenarioError(
+            f"{loaded.place()}: --strict: the scenario has no section expect"
+            " (expect: {memory.fits: true})"
+        )
+
+
+def end_strictly(
+    loaded: "Loaded | LoadedService", expectations: "Sequence[Expectation]", *, strict: bool
+) -> None:
+    """End a command with `--strict` by the expectations that its answer misses, a line for each."""
+    missed = [each for each in expectations if strict and not each.held]
+    for each in missed:
+        where = loaded.where("expect", each.measure)
+        echo(f"{where}: missed: {each.why}", file=sys.stderr)
+    if missed:
+        raise typer.Exit(MISSED)
 
 
 @contextmanager

@@ -14,8 +14,10 @@ import typer
 import clustersim
 from clustersim.cli import options
 from clustersim.cli.options import (
+    check_strict,
     command_line,
     destination,
+    end_strictly,
     figure_formats,
     option,
     print_json,
@@ -59,6 +61,7 @@ def run(
     figures: options.Figures = None,
     json_output: options.AsJson = False,
     force: options.Force = False,
+    strict: options.Strict = False,
 ) -> None:
     """Simulate a scenario of any kind: a training step, with its whole run, or a service."""
     machine = options.machine_settings(cluster, nodes, model)
@@ -70,14 +73,18 @@ def run(
 
         loaded = load_any(scenario, changes)
         options.print_remarks(loaded.origin.remarks)
+        check_strict(loaded, strict=strict)
         if isinstance(loaded, LoadedService):
             unused = {"--schedule": schedule, "--replications": replications}
             reject_unused(unused, "a serving scenario")
             place = destination(loaded.name, out, figures, as_json=json_output, force=force)
-            report_service(loaded, (), place, command_line("run", [scenario], set=changes))
+            command = command_line("run", [scenario], set=changes)
+            report_service(loaded, (), place, command, strict=strict)
             return
         if json_output and out is None:
-            print_json(_simulated(loaded, replications).answer)
+            answer = _simulated(loaded, replications).answer
+            print_json(answer)
+            end_strictly(loaded, answer.expectations, strict=strict)
             return
         from clustersim.render.folder import check_free
         from clustersim.reports.step import files
@@ -94,6 +101,7 @@ def run(
         print_json(result.answer)
     else:
         print_rows(None, [file_row(folder, formats)])
+    end_strictly(loaded, result.answer.expectations, strict=strict)
 
 
 def _simulated(loaded: "Loaded", count: int | None) -> "Result":

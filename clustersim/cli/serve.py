@@ -8,7 +8,15 @@ import typer
 
 import clustersim
 from clustersim.cli import options
-from clustersim.cli.options import command_line, destination, option, print_json, print_rows
+from clustersim.cli.options import (
+    check_strict,
+    command_line,
+    destination,
+    end_strictly,
+    option,
+    print_json,
+    print_rows,
+)
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -41,6 +49,7 @@ def serve(
     figures: options.Figures = None,
     as_json: options.AsJson = False,
     force: options.Force = False,
+    strict: options.Strict = False,
 ) -> None:
     """Simulate the requests of a service: latency, throughput, goodput."""
     from clustersim.scenario.load import load_service
@@ -48,20 +57,27 @@ def serve(
     changes = [*options.machine_settings(cluster, nodes, model), *(settings or [])]
     loaded = load_service(scenario, changes)
     options.print_remarks(loaded.origin.remarks)
+    check_strict(loaded, strict=strict)
     sizes = _sizes(loads)
     place = destination(loaded.name, out, figures, as_json=as_json, force=force)
     command = command_line("serve", [scenario], set=changes, loads=loads)
-    report_service(loaded, sizes, place, command)
+    report_service(loaded, sizes, place, command, strict=strict)
 
 
 def report_service(
-    loaded: "LoadedService", sizes: tuple[float, ...], place: options.Destination, command: str
+    loaded: "LoadedService",
+    sizes: tuple[float, ...],
+    place: options.Destination,
+    command: str,
+    *,
+    strict: bool,
 ) -> None:
     """Simulate a service, write its files and print its answer.
 
     Parameters
     ----------
     sizes : loads of the curve; in files up to that of the scenario if there are none
+    strict : whether to end the command with exit code 3 if an expectation is missed
     """
     from clustersim.simulation.service.serve import usual_loads
 
@@ -73,6 +89,7 @@ def report_service(
         print_json(result.answer)
     else:
         _show(result, written)
+    end_strictly(loaded, result.answer.expectations, strict=strict)
 
 
 def _files(result: "ServeResult", loaded: "LoadedService", command: str) -> "StudyFiles":

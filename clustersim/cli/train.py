@@ -7,7 +7,13 @@ import typer
 
 import clustersim
 from clustersim.cli import options
-from clustersim.cli.options import command_line, destination, print_rows
+from clustersim.cli.options import (
+    check_strict,
+    command_line,
+    destination,
+    end_strictly,
+    print_rows,
+)
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Row
@@ -23,16 +29,19 @@ def train(
     figures: options.Figures = None,
     as_json: options.AsJson = False,
     force: options.Force = False,
+    strict: options.Strict = False,
 ) -> None:
     """Predict a whole training run: days, failures, checkpoints."""
     from clustersim.reports.training_run.files import files_of
     from clustersim.scenario.load import load
 
     loaded = load(scenario, settings or ())
+    check_strict(loaded, strict=strict)
     place = destination(f"{loaded.name}-train", out, figures, as_json=as_json, force=force)
     answer = clustersim.train(loaded)
     command = command_line("train", [scenario], set=settings)
     place.report(answer, partial(files_of, answer, command), _show)
+    end_strictly(loaded, answer.expectations, strict=strict)
 
 
 def _show(answer: "TrainAnswer", written: "list[Row]") -> None:

@@ -8,7 +8,9 @@ from clustersim.metrics.attribution import BUBBLES
 from clustersim.render.charts.bars import NEGLIGIBLE, Step, Waterfall, time_unit, to_thousandths
 from clustersim.render.charts.lines import Series
 from clustersim.render.charts.picture import Axis
-from clustersim.render.tables import CAUTION, WARNING, kind_of, percent, words
+from clustersim.render.page.page import Card
+from clustersim.render.tables import CAUTION, WARNING, Row, kind_of, percent, words
+from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import (
     BRIEF,
     HEADLINES,
@@ -104,6 +106,30 @@ def summary(kinds: Sequence[Kind], numbers: Mapping[str, float], by: str) -> str
 def cells(measures: Iterable[Measure], numbers: Mapping[str, float]) -> list[str]:
     """Return the cells of a row; ``-`` where a number is not known."""
     return [m.cell(numbers[m.name]) if m.name in numbers else "-" for m in measures]
+
+
+# --- expectations ---------------------------------------------------------------------------------
+
+
+def expectation_rows(expectations: Iterable[Expectation]) -> list[Row]:
+    """Return a line for each expectation of a scenario: whether the answer holds it, and why."""
+    return [
+        Row("expected", f"{each.measure} {outcome(each)}: {each.why}", not each.held)
+        for each in expectations
+    ]
+
+
+def expectation_cards(expectations: Sequence[Expectation]) -> list[Card]:
+    """Return a card with the number of expectations that are held, and those that are missed."""
+    missed = [f"{each.measure}: {each.why}" for each in expectations if not each.held]
+    count = len(expectations)
+    value = f"{len(missed)} of {count} missed" if missed else f"{count} held"
+    return [Card("Expectations", value, "; ".join(missed), bool(missed))] * bool(expectations)
+
+
+def outcome(expectation: Expectation) -> str:
+    """Return whether an expectation is held, in a word."""
+    return "held" if expectation.held else "missed"
 
 
 # --- parts of accounts ----------------------------------------------------------------------------

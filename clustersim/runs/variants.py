@@ -14,7 +14,6 @@ from clustersim.answers import from_json, to_json
 from clustersim.catalog.changes import Change
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import MemoryAnswer
-from clustersim.runs.limits import excess_of
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.scenario.load import (
     Loaded,
@@ -23,13 +22,14 @@ from clustersim.scenario.load import (
     name_of,
 )
 from clustersim.simulation.garbage import garbage_collection_off
+from clustersim.simulation.limits import excess_of
 from clustersim.simulation.measures import Memory, measures_of
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.service.result import ServeResult
 from clustersim.simulation.service.serve import serve, serve_at_highest_rate
 from clustersim.simulation.step.answer import RunAnswer
-from clustersim.simulation.step.result import Result
-from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits, usd_per_hour
+from clustersim.simulation.step.result import Result, usd_per_hour
+from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
 from clustersim.simulation.training_run.train import run_measures
 
 Answer = TypeVar("Answer")
@@ -165,7 +165,8 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
         price = usd_per_hour(loaded.scenario)
         known = None if isinstance(price, str) else price
         why = {"usd_per_hour": price} if isinstance(price, str) else {}
-        answer = replace(result.answer, training=training, usd_per_hour=known, unavailable=why)
+        answer = replace(result, training=training).answer
+        answer = replace(answer, usd_per_hour=known, unavailable=why)
         return Run(key, RAN, answer=_copied(answer), fresh=True)
     estimate = MemoryEstimate(result.answer, loaded.scenario.devices)
     return Run(key, MEMORY_ONLY, result.reason, estimate=_copied(estimate), fresh=True)

@@ -46,6 +46,7 @@ DESCRIPTIVE: Final = frozenset(
         "scaling",
         "training",
         "costs",
+        "expect",
         "fold",
         "exact",
         "fusion_bound",

@@ -1,6 +1,6 @@
 """Scenario files: a machine, a model, a layout, a batch, and published numbers to compare with."""
 
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -299,7 +299,20 @@ class Published(PublishedNumber):
     convention: Literal["model", "hardware"] | None = None
 
 
-class ScenarioBase(Strict):
+Limit: TypeAlias = bool | int | float | str
+
+
+class Expecting(Strict):
+    """The section `expect` of a scenario of any kind."""
+
+    expect: dict[str, Limit | dict[str, Limit]] = Field(
+        {},
+        description="limits of measures that the answer is to hold, by name: `< 12 s`, `>= 40 %`;"
+        " `memory.fits` and `memory.tight` are true or false",
+    )
+
+
+class ScenarioBase(Expecting):
     """The keys of a scenario file that name no other file."""
 
     title: Line

@@ -16,6 +16,7 @@ from clustersim.scenario.schema import (
     PRECISION_NAMES,
     ClusterName,
     ClusterUse,
+    Expecting,
     Name,
     PublishedNumber,
     RoutingFile,
@@ -177,7 +178,7 @@ class PublishedService(PublishedNumber):
         return self
 
 
-class ServingBase(Strict):
+class ServingBase(Expecting):
     """The keys of a serving scenario that name no other file."""
 
     title: Line

@@ -85,7 +85,7 @@ class Measure:
         return self.order(value) <= self.order(limit)
 
     def read(self, text: str) -> float:
-        """Return the value of a text such as ``50 ms``, ``0.4`` or ``40 %``.
+        """Return the value of a text such as ``50 ms``, ``0.4``, ``40 %`` or ``30 days``.
 
         Raises
         ------
@@ -95,8 +95,8 @@ class Measure:
         stated = self.name.rpartition("_")[2] in ("s", "bytes", "w")  # a plain number has its unit
         if self.dimension and not (stated and re.fullmatch(r"[-+.\de]+", text.strip())):
             return parse(text, self.dimension)
-        factor, number = (0.01, text.strip().removesuffix("%")) if "%" in text else (1.0, text)
-        return factor * parse_number(number.strip())
+        factor, unit = (0.01, "%") if "%" in text else (1.0, self.unit)
+        return factor * parse_number(text.strip().removesuffix(unit).strip())
 
 
 def _share(value: float) -> str:
@@ -279,27 +279,53 @@ def check_measure(option: str, name: str, kinds: Iterable[Kind], where: str) -> 
     """
     kinds = tuple(kinds)
     ranked = {n: m for n, m in measures_of(kinds).items() if m.more_is_better is not None}
-    if (alias := ALIASES.get(name, name)) in ranked:
-        return ranked[alias]
+    return find_measure(name, ranked, kinds, (f"{option} {name}", where))
+
+
+def find_measure(
+    name: str,
+    measures: Mapping[str, Measure],
+    kinds: Sequence[Kind],
+    places: tuple[str, str],
+    others: Iterable[str] = (),
+) -> Measure:
+    """Return the measure of a name or short name.
+
+    Parameters
+    ----------
+    measures : by name, of answers of some `kinds`
+    places : with what a message begins, and the name of the scenario
+    others : names of what is no number, which a message suggests as well
+
+    Raises
+    ------
+    ScenarioError
+        in one line, when there is none.
+    """
+    if (alias := ALIASES.get(name, name)) in measures:
+        return measures[alias]
+    place, where = places
     if name in measures_of(("training run",)) and "step" in kinds:
-        raise ScenarioError(f"{option} {name}: {where} has no section training, whose run it is of")
+        raise ScenarioError(f"{place}: {where} has no section training, whose run it is of")
     of = " of services" if "service" in kinds else ""
     raise ScenarioError(
-        f"{option} {name}: unknown measure{of} ({_nearest(name, ranked, kinds)} all: clustersim"
+        f"{place}: unknown measure{of} ({_nearest(name, measures, kinds, others)} all: clustersim"
         " list measures)"
     )
 
 
-def _nearest(name: str, ranked: Mapping[str, Measure], kinds: Iterable[Kind]) -> str:
+def _nearest(
+    name: str, measures: Mapping[str, Measure], kinds: Iterable[Kind], others: Iterable[str]
+) -> str:
     """Return the measures whose names or labels are nearest, or those of tables as examples."""
-    words = {measure.label: each for each, measure in ranked.items()}
-    words |= {short: each for short, each in ALIASES.items() if each in ranked}
-    words |= {"_".join(sorted(each.split("_"))): each for each in ranked}
-    words |= {each: each for each in ranked}
+    words = {measure.label: each for each, measure in measures.items()}
+    words |= {short: each for short, each in ALIASES.items() if each in measures}
+    words |= {"_".join(sorted(each.split("_"))): each for each in measures}
+    words |= {each: each for each in (*others, *measures)}
     matches = get_close_matches(name, words, 3, 0.5)
     close = dict.fromkeys(words[word] for word in matches)
     if name in ("cost", "price"):
-        close = dict.fromkeys(each for each in MONEY if each in ranked)
+        close = dict.fromkeys(each for each in MONEY if each in measures)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
     usual = [each for kind in kinds for each in HEADLINES[kind]]

@@ -14,7 +14,7 @@ from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
 from clustersim.errors import ScenarioError
 from clustersim.metrics.stationary import interval, wait_spread, warm_up
 from clustersim.reports.service.files import kv_chart
-from clustersim.runs.limits import excess_of, missed_limits
+from clustersim.simulation.limits import excess_of, missed_limits
 from clustersim.simulation.measures import measures_of
 from clustersim.simulation.service.request_statistics import least_half_width, waits
 from clustersim.simulation.service.steady_state import saturated, steady_replay

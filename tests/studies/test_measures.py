@@ -8,9 +8,9 @@ from answers import KINDS, compared, made_up, run_of
 from clustersim.errors import ScenarioError
 from clustersim.reports.measures import headlines
 from clustersim.runs.arguments import parse_settings
-from clustersim.runs.limits import read_limits
 from clustersim.runs.variants import Variant
 from clustersim.scenario.load import load_any
+from clustersim.simulation.limits import read_limits
 from clustersim.simulation.measures import BRIEF, HEADLINES, check_measure, measures_of
 from clustersim.studies.compare import text as compare_text
 from clustersim.studies.compare.files import files_of as files_of_compare

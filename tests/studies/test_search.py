@@ -17,10 +17,10 @@ from clustersim.answers import from_json, to_json
 from clustersim.catalog import finding
 from clustersim.errors import ScenarioError
 from clustersim.memory.peak import estimate_memory
-from clustersim.runs.limits import read_limits
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load
 from clustersim.scenario.schema import PlanFile
+from clustersim.simulation.limits import read_limits
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits

@@ -15,7 +15,7 @@ from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import labelled, percent
-from clustersim.reports.measures import LEGENDS, part_kind, part_name
+from clustersim.reports.measures import LEGENDS, expectation_cards, part_kind, part_name
 from clustersim.reports.service.text import published_cells, rows
 from clustersim.reports.step import scenario, sources_section
 from clustersim.simulation.measures import QUANTILES
@@ -100,8 +100,9 @@ def _cards(result: "ServeResult") -> list[Card]:
     memory = result.memory
     value, _, why = memory.verdict.partition(": ")
     verdict = Card("Memory", value, why, warning=not memory.fits)
+    expected = expectation_cards(result.answer.expectations)
     if result.replayed is None:
-        return [verdict]
+        return [verdict, *expected]
     output = result.rates["output_tokens_per_s"]
     rate = f"{format_number(output, 3)} tokens/s"
     each = f"{format_number(output / result.devices, 3)} for each of {result.devices:,}"
@@ -116,7 +117,7 @@ def _cards(result: "ServeResult") -> list[Card]:
         found = result.goodput
         text = f"{format_number(found.requests_per_s, 3)} requests/s within the limits"
         cards.append(Card("Goodput", percent(found.share), text, warning=not found.share))
-    return [*cards, verdict]
+    return [*cards, verdict, *expected]
 
 
 def _queue(result: "ServeResult") -> list[Card]:

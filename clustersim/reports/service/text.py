@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from clustersim.render.tables import Row, percent
-from clustersim.reports.measures import part_name
+from clustersim.reports.measures import expectation_rows, part_name
 from clustersim.simulation.measures import QUEUE_GROWTH, measures_of
 from clustersim.units import (
     GIB,
@@ -57,6 +57,7 @@ def rows(result: "ServeResult") -> list[Row]:
         *_limits(result),
         *([verdict] if memory.fits else []),
         *_cache(result),
+        *expectation_rows(result.answer.expectations),
         *(Row("published", published(check)) for check in result.published),
         *_assumed(result),
     ]

@@ -8,6 +8,7 @@ from clustersim.render.charts.picture import text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import UNMASKED, labelled, metric_name, metric_value, percent, words
+from clustersim.reports.measures import expectation_cards
 from clustersim.reports.step.charts import breakdown, memory_by_stage, memory_over_time
 from clustersim.reports.step.links import links
 from clustersim.reports.step.pipeline import longest_wait, page_views, pipeline
@@ -80,6 +81,7 @@ def _cards(result: "Result") -> list[Card]:
         *([] if within else [_verdict(result)]),
         _step_time(result),
         _interval(result),
+        *expectation_cards(result.answer.expectations),
         *(_compared(check) for check in result.published[:1] if not check.changed),
         Card(
             "Throughput",

@@ -15,7 +15,7 @@ from clustersim.render.tables import (
     plain,
     words,
 )
-from clustersim.reports.measures import hypothetical, summary
+from clustersim.reports.measures import expectation_rows, hypothetical, summary
 from clustersim.topology.accelerator import slowest_clock
 from clustersim.units import (
     GIB,
@@ -72,6 +72,7 @@ def rows(result: "Result") -> list[Row]:
         Row("power", power_text(result)),
         *_experts(result),
         *(Row(_GROUPS[group.group], _span(group)) for group in result.groups),
+        *expectation_rows(result.answer.expectations),
         *(Row("published", _published(check)) for check in result.published),
         Row("assumed", _assumed(result)),
     ]

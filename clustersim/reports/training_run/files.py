@@ -9,6 +9,7 @@ from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import percent
+from clustersim.reports.measures import expectation_cards
 from clustersim.reports.training_run.charts import charts_of
 from clustersim.reports.training_run.text import METRICS, rows, run_metric_text
 from clustersim.simulation.training_run.answer import TrainAnswer
@@ -62,6 +63,7 @@ def _cards(answer: TrainAnswer) -> Iterator[Card]:
     yield Card(
         "interval", format_duration(given.every_s), f"save: {format_duration(given.block_s)}"
     )
+    yield from expectation_cards(answer.expectations)
     for check in answer.published:
         value = run_metric_text(check.metric, check.value)
         yield Card(f"published: {METRICS[check.metric]}", value, check.source)

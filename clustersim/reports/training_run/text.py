@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from clustersim.render.tables import Row, percent
-from clustersim.reports.measures import hypothetical
+from clustersim.reports.measures import expectation_rows, hypothetical
 from clustersim.simulation.training_run.answer import (
     CheckpointAnswer,
     PublishedRunCheck,
@@ -58,6 +58,7 @@ def rows(answer: TrainAnswer) -> list[Row]:
         *_contention(answer.checkpoint),
         Row("closed form", _closed_form(answer)),
         *_bill(answer),
+        *expectation_rows(answer.expectations),
         *(Row("published", published_text(check)) for check in answer.published),
         Row("assumed", _assumed(answer)),
     ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from clustersim.answers import record
+from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import QUANTILES, QUEUE_GROWTH, Account, Kind
 from clustersim.units import format_number
 
@@ -367,6 +368,7 @@ class ServeAnswer:
     assumed : keys that no source states, with the reason
     wall_s : time that the simulation took [s]
     curve : the service over its load; empty unless loads were given
+    expectations : limits of the section `expect` of the scenario, and whether each is held
     """
 
     name: str
@@ -399,6 +401,7 @@ class ServeAnswer:
     assumed: Mapping[str, str]
     wall_s: float
     curve: tuple[LoadPoint, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

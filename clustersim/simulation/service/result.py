@@ -1,7 +1,7 @@
 """The result of a service: what happened to its requests, and what explains it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +13,7 @@ from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.scenario.serving import PublishedService, ServingScenario
+from clustersim.simulation.expectations import Expected, compare_with
 from clustersim.simulation.service.answer import (
     Goodput,
     LimitingKernel,
@@ -81,6 +82,7 @@ class ServeResult:
     departures : keys whose values differ from those of the scenario file, so that its published
         numbers belong to another service
     curve : the service over its load, if loads were given
+    expected : expectations of the scenario
     """
 
     name: str
@@ -96,6 +98,7 @@ class ServeResult:
     spread: float = 0.0
     departures: tuple[str, ...] = ()
     curve: tuple[LoadPoint, ...] = ()
+    expected: tuple[Expected, ...] = ()
 
     def __repr__(self) -> str:
         """Return the result in one line."""
@@ -305,7 +308,11 @@ class ServeResult:
 
     @cached_property
     def answer(self) -> ServeAnswer:
-        """What ``serve --json`` prints."""
+        """What ``serve --json`` prints, with the expectations of the scenario."""
+        answer = self._answer()
+        return replace(answer, expectations=compare_with(self.expected, answer))
+
+    def _answer(self) -> ServeAnswer:
         replayed, token = self.replayed, self.pools[-1].costs.memory.token
         money = {"energy": self.energy, "cost": self.cost}
         return answer_from(
@@ -323,6 +330,7 @@ class ServeResult:
             unavailable={name: why for name, why in money.items() if isinstance(why, str)},
             counts=self._counts(),
             wall_s=self.wall,
+            expectations=(),
         )
 
     def _queue(self) -> Queue | None:

@@ -20,6 +20,7 @@ from clustersim.engine.requests.replay import (
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.scenario.load import INLINE, LoadedService, load_service, service_from_mapping
 from clustersim.scenario.requests import LoadFile
+from clustersim.simulation.expectations import read_expectations
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.service.answer import LoadPoint, ServeMemory, SteadyState
 from clustersim.simulation.service.deployment import build_deployment
@@ -166,6 +167,7 @@ class _Service:
                 f" {', '.join(CURVED)} have)"
             )
         self._loaded, self._loads, self._free = loaded, loads, free
+        self._expected = read_expectations(loaded)
         for size in loads:  # all are checked before the first is simulated
             load_of(self._sized(size), loaded.scenario.engine.first)
         self._load = load_of(loaded, loaded.scenario.engine.first)
@@ -239,6 +241,7 @@ class _Service:
             wall=0.0,
             spread=self._spread(load) if memory.fits else 0.0,
             departures=loaded.departures,
+            expected=self._expected,
         )
 
     def _spread(self, load: RequestLoad) -> float:

@@ -13,11 +13,18 @@ from clustersim.metrics.attribution import SlowestStage
 from clustersim.metrics.communication import ExposedCommunication, GroupLinks, HotLink
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Limit
+from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import Account, Kind
 from clustersim.simulation.training_run.answer import RunMeasures
 from clustersim.units import format_seconds
 
 HOUR: Final = 3600.0
+
+OF_POWER: Final = ("power_w", "energy_per_token_j", "tokens_per_joule")
+"""Measures that need the power of the machine."""
+
+OF_INTERVAL: Final = ("step_time_low_s", "step_time_high_s")
+"""Measures that need an interval of the step time."""
 
 
 @record
@@ -255,8 +262,9 @@ class RunAnswer:
         disturbance costs; null without `--replications`
     training : numbers of the whole run of a scenario with a section `training`; else null
     usd_per_hour : price of the devices by `costs`, of a purchase without electricity; null where no
-        price is known, and outside of studies [USD/h]
+        price is known, and outside of studies unless the scenario expects one [USD/h]
     unavailable : why values are null, by key: `usd_per_hour` in a study
+    expectations : limits of the section `expect` of the scenario, and whether each is held
     """
 
     name: str
@@ -292,6 +300,7 @@ class RunAnswer:
     training: RunMeasures | None = None
     usd_per_hour: float | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
+    expectations: tuple[Expectation, ...] = ()
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -376,7 +385,13 @@ class RunAnswer:
         """Return why a measure is not known."""
         run = {} if self.training is None else self.training.unavailable
         key = {"energy": "energy_kwh", "tokens_per_dollar": "usd_per_hour"}.get(name, name)
-        return {**run, **self.unavailable}.get(key, f"{name} is not known")
+        known = {
+            **dict.fromkeys(OF_POWER, "no source states the power of the machine"),
+            **dict.fromkeys(OF_INTERVAL, self.interval.why),
+            **run,
+            **self.unavailable,
+        }
+        return known.get(key, f"{name} is not known")
 
 
 def memory_measures(memory: MemoryAnswer, devices: int) -> dict[str, float]:

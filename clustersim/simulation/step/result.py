@@ -1,10 +1,10 @@
 """The result of a run: one simulated training step, and everything that explains it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clustersim.answers import answer_from
 from clustersim.catalog.facts import STATED, stated_keys
@@ -18,7 +18,10 @@ from clustersim.metrics.communication import ExposedCommunication, GroupLinks, H
 from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_energy
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Program
+from clustersim.scenario.costs import rate_of
 from clustersim.scenario.schema import Published, Scenario
+from clustersim.simulation.expectations import Expected, compare_with
+from clustersim.simulation.measures import MONEY
 from clustersim.simulation.step.answer import (
     DeviceTflops,
     DisturbanceAnswer,
@@ -69,6 +72,7 @@ class Result:
     disturbances : what makes ranks differ
     replications : the step time over several steps; None where one was simulated
     training : numbers of the whole run, where one was predicted
+    expected : expectations of the scenario
     """
 
     name: str
@@ -93,6 +97,7 @@ class Result:
     disturbances: tuple[DisturbanceAnswer, ...] = ()
     replications: Replications | None = None
     training: RunMeasures | None = None
+    expected: tuple[Expected, ...] = ()
 
     def __repr__(self) -> str:
         """Return the result in one line."""
@@ -252,7 +257,11 @@ class Result:
 
     @cached_property
     def answer(self) -> RunAnswer:
-        """The result in the keys of ``run --json``."""
+        """The result in the keys of ``run --json``, with its expectations."""
+        answer = self._answer()
+        return replace(answer, expectations=compare_with(self.expected, answer))
+
+    def _answer(self) -> RunAnswer:
         program, routing, energy, trace = self.program, self.routing, self.energy, self.power
         rates = (self.flops_per_device(kind) / 1e12 for kind in ("model", "hardware", "executed"))
         power = None
@@ -270,8 +279,8 @@ class Result:
             experts=routing and ExpertBalance(routing.skew, 1 - routing.kept),
             power_w=power,
             energy_per_step_j=None if energy is None else energy.joules,
-            usd_per_hour=None,
-            unavailable={},
+            **self._expected_price(),
+            expectations=(),
             fusion=Fusion(program.fused.whole, program.fused.bound, self.scenario.fusion_bound),
             counts=RunCounts(
                 devices=self.devices,
@@ -282,6 +291,15 @@ class Result:
             ),
             wall_s=self.wall,
         )
+
+    def _expected_price(self) -> dict[str, Any]:
+        """Return the price of the devices, or why it has none, where an expectation is about it."""
+        price: float | str | None = None
+        if any(line.measure and line.measure.name in MONEY for line in self.expected):
+            price = usd_per_hour(self.scenario)
+        if isinstance(price, str):
+            return {"usd_per_hour": None, "unavailable": {"usd_per_hour": price}}
+        return {"usd_per_hour": price, "unavailable": {}}
 
     @cached_property
     def frame(self) -> "pd.DataFrame":
@@ -302,3 +320,9 @@ class Result:
 
         rows = [{"stage": stage.stage, **stage.parts} for stage in self.memory.stages]
         return pd.DataFrame(rows).set_index("stage")
+
+
+def usd_per_hour(scenario: Scenario) -> float | str:
+    """Return the price of the devices of a scenario [USD/h]; or why it is not known."""
+    price = rate_of(scenario.costs, scenario.cluster.node.accelerator.name)
+    return price if isinstance(price, str) else price.usd_per_device_hour * scenario.devices

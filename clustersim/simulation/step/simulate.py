@@ -23,9 +23,9 @@ from clustersim.program.compile import Compilation, compile_program
 from clustersim.program.job import Job
 from clustersim.program.program import Program
 from clustersim.program.schedules.check import check_program
-from clustersim.scenario.costs import rate_of
 from clustersim.scenario.load import INLINE, Loaded, from_mapping, load
 from clustersim.scenario.schema import Scenario
+from clustersim.simulation.expectations import read_expectations
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.step.advice import Tools, advice
 from clustersim.simulation.step.build import build_job
@@ -109,12 +109,6 @@ def loaded_from(
     return scenario.changed(settings) if settings else scenario
 
 
-def usd_per_hour(scenario: Scenario) -> float | str:
-    """Return the price of the devices of a scenario [USD/h]; or why it is not known."""
-    price = rate_of(scenario.costs, scenario.cluster.node.accelerator.name)
-    return price if isinstance(price, str) else price.usd_per_device_hour * scenario.devices
-
-
 def step_time_of(job: Job, scenario: Scenario) -> float:
     """Return the time of a step of the job of a scenario, without its components [s]."""
     with garbage_collection_off():
@@ -130,11 +124,11 @@ def _compiled_and_replayed(job: Job, scenario: Scenario) -> tuple[Program, Repla
 
 def _replayed(loaded: Loaded, job: Job, memory: Verdict, began: float) -> Result:
     """Compile, replay and measure a job; `began` is the time at which the work on it did."""
-    scenario = loaded.scenario
-    program, replayed = _compiled_and_replayed(job, scenario)
+    expected = read_expectations(loaded)
+    program, replayed = _compiled_and_replayed(job, loaded.scenario)
     result = _measured(loaded, job, memory, program, replayed)
     check_step(program, result.timeline, result.links, result.attribution)
-    return replace(result, wall=time.perf_counter() - began)
+    return replace(result, expected=expected, wall=time.perf_counter() - began)
 
 
 def _measured(

@@ -9,6 +9,7 @@ from typing import Final
 from clustersim.answers import record
 from clustersim.memory.verdict import MemoryRoom
 from clustersim.metrics.bill import Bill
+from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import Account
 from clustersim.units import format_bytes, format_duration
 
@@ -342,6 +343,8 @@ class TrainAnswer:
     wall_s : time that the simulation took [s]
     power_levels : power over a step; null where power is not stated
     bill : what energy, emissions and price are made of; null where power is not stated
+    expectations : limits of the section `expect` of the scenario, and whether each is held; those
+        of a step are of the last part of the run
     """
 
     name: str
@@ -379,3 +382,4 @@ class TrainAnswer:
     wall_s: float
     power_levels: PowerLevels | None = None
     bill: Bill | None = None
+    expectations: tuple[Expectation, ...] = ()

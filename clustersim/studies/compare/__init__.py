@@ -1,7 +1,7 @@
 """Compare scenarios of one kind: inputs, results and causes."""
 
 from clustersim.studies.compare.answer import BeforeAfter, CompareAnswer, compare, compare_two
-from clustersim.studies.compare.compared import check_one_kind, kinds_of, required, usual_measure
+from clustersim.studies.compare.compared import check_one_kind, required, usual_measure
 
 __all__ = [
     "BeforeAfter",
@@ -9,7 +9,6 @@ __all__ = [
     "check_one_kind",
     "compare",
     "compare_two",
-    "kinds_of",
     "required",
     "usual_measure",
 ]

@@ -18,13 +18,9 @@ from clustersim.runs.arguments import settings_of, study_of
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Differences
 from clustersim.runs.variants import ScenarioAnswer
+from clustersim.simulation.limits import kinds_of
 from clustersim.simulation.measures import Account, Kind, Measure, check_measure, measures_of
-from clustersim.studies.compare.compared import (
-    kinds_of,
-    read_compared,
-    required,
-    usual_measure,
-)
+from clustersim.studies.compare.compared import read_compared, required, usual_measure
 from clustersim.studies.compare.inputs import Input, changed_inputs
 from clustersim.units import format_number
 

@@ -8,7 +8,8 @@ from clustersim.errors import ScenarioError, SimulationError
 from clustersim.runs.arguments import check, settings_of, variant_of
 from clustersim.runs.variants import FAILED, Run, ScenarioAnswer, Variant
 from clustersim.scenario.load import Loaded, LoadedService
-from clustersim.simulation.measures import QUEUE_GROWTH, Kind
+from clustersim.simulation.limits import kinds_of
+from clustersim.simulation.measures import QUEUE_GROWTH
 
 EXAMPLES: Final = (("frontier-22b", "batch.micro=2"), ("llama3-70b-h100-serving", "precision=fp8"))
 """A shipped scenario and a change, for the message on a single scenario: of training, a service."""
@@ -66,13 +67,6 @@ def check_one_kind(loaded: Sequence[Loaded | LoadedService]) -> None:
             f"{services[0]} is a service and {others[0]} is training: only scenarios of one kind"
             " share a study"
         )
-
-
-def kinds_of(loaded: Loaded | LoadedService) -> tuple[Kind, ...]:
-    """Return the kinds of measures that the answer of a scenario will have."""
-    if isinstance(loaded, LoadedService):
-        return ("service",)
-    return ("step",) if loaded.scenario.training is None else ("training run", "step")
 
 
 def usual_measure(

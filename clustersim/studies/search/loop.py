@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 from clustersim.arrays import Floats
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.runs.execution import CachedRuns
-from clustersim.runs.limits import excess_of, missed_limits
 from clustersim.runs.variants import FAILED, INVALID, Run, ScenarioAnswer, Variant
 from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.simulation.limits import excess_of, missed_limits
 from clustersim.simulation.measures import Kind, Measure, measures_of
 
 POLL: Final = 1.0

@@ -24,16 +24,16 @@ from clustersim.runs.arguments import parse_settings, scenario_value, without_nu
 from clustersim.runs.cache_key import key_of_answer
 from clustersim.runs.execution import CachedRuns, files_of
 from clustersim.runs.executors import workers
-from clustersim.runs.limits import Limits
 from clustersim.runs.store import Store
 from clustersim.runs.variants import ScenarioAnswer
 from clustersim.scenario.costs import rate_text
 from clustersim.scenario.load import Loaded, LoadedService, is_service, scenario_text
 from clustersim.scenario.references import WORDS
+from clustersim.simulation.limits import Limits, kinds_of
 from clustersim.simulation.measures import MONEY, Measure, measures_of, pareto_front
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
-from clustersim.studies.compare import compare_two, kinds_of
+from clustersim.studies.compare import compare_two
 from clustersim.studies.search.answer import (
     BestRun,
     BestService,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from clustersim.render.tables import Row as Line
 from clustersim.render.tables import format_setting, percent, short_keys
 from clustersim.reports.measures import cells, headlines, mark_tight, summary
-from clustersim.runs.limits import format_limits
+from clustersim.simulation.limits import format_limits
 from clustersim.simulation.measures import BRIEF, Measure
 from clustersim.studies.search.answer import (
     BestRun,

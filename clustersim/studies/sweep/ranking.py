@@ -17,11 +17,11 @@ from clustersim.errors import CatalogError, ScenarioError
 from clustersim.memory.room import EXCEEDING, FITTING, TIGHT
 from clustersim.runs.arguments import parse_settings, scenario_value, study_of, without_numbers
 from clustersim.runs.execution import Execution, run_study
-from clustersim.runs.limits import Limits, missed_limits, read_limits
 from clustersim.runs.table import Row, row
 from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
 from clustersim.scenario.costs import rate_text
 from clustersim.scenario.load import Loaded, LoadedService, load_any, scenario_text
+from clustersim.simulation.limits import Limits, kinds_of, missed_limits, read_limits
 from clustersim.simulation.measures import (
     ALIASES,
     MONEY,
@@ -30,7 +30,6 @@ from clustersim.simulation.measures import (
     measures_of,
     pareto_front,
 )
-from clustersim.studies.compare import kinds_of
 from clustersim.studies.sweep.answer import (
     MISSES,
     ParetoFront,

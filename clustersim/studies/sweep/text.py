@@ -7,9 +7,9 @@ from clustersim.memory.room import EXCEEDING, FITTING, TIGHT
 from clustersim.render.tables import UNMASKED, format_setting, short_keys
 from clustersim.render.tables import Row as Line
 from clustersim.reports.measures import cells, headlines, mark_tight, summary
-from clustersim.runs.limits import format_limits
 from clustersim.runs.table import Row
 from clustersim.runs.variants import Value
+from clustersim.simulation.limits import format_limits
 from clustersim.simulation.measures import Measure
 from clustersim.studies.sweep.answer import (
     MISSES,

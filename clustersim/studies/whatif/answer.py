@@ -23,14 +23,9 @@ from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Numbers
 from clustersim.runs.variants import Run, ScenarioAnswer, Variant, Verdict, in_a_line
 from clustersim.scenario.load import name_of
+from clustersim.simulation.limits import kinds_of
 from clustersim.simulation.measures import QUEUE_GROWTH, check_measure, measures_of
-from clustersim.studies.compare import (
-    BeforeAfter,
-    compare_two,
-    kinds_of,
-    required,
-    usual_measure,
-)
+from clustersim.studies.compare import BeforeAfter, compare_two, required, usual_measure
 
 Change = tuple[str, ...]
 """Settings that belong together."""

@@ -14,10 +14,10 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.errors import ScenarioError
-from clustersim.runs.limits import Limits, excess_of, missed_limits, read_limits
 from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.load import LoadedService, load_service
 from clustersim.scenario.ranges import values_of
+from clustersim.simulation.limits import Limits, excess_of, missed_limits, read_limits
 from clustersim.simulation.measures import QUEUE_GROWTH, Measure, check_measure, measures_of
 from clustersim.studies.search.loop import NO_DEADLINE, Deadline, Layouts, OnProgress, cost_of
 from clustersim.studies.search.service.candidates import Candidate, Candidates, bounded_layouts

@@ -17,10 +17,10 @@ from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.tree import dotted, nearest
 from clustersim.errors import CatalogError, PlanError, ScenarioError
-from clustersim.runs.limits import Limits
 from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.ranges import values_of
+from clustersim.simulation.limits import Limits
 from clustersim.studies.search.step.space import FREE
 from clustersim.units import parse_number
 

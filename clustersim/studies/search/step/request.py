@@ -13,14 +13,13 @@ from clustersim.catalog.changes import Change, changes_of
 from clustersim.cost.power import machine_power, missing_power
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.cache_key import key_of
-from clustersim.runs.limits import Limits, read_limits
 from clustersim.runs.variants import Run, Variant
 from clustersim.scenario.load import Loaded, load
+from clustersim.simulation.limits import Limits, kinds_of, read_limits
 from clustersim.simulation.measures import MONEY, Measure, check_measure, measures_of
 from clustersim.simulation.step.check import scenario_problems
-from clustersim.simulation.step.simulate import usd_per_hour
+from clustersim.simulation.step.result import usd_per_hour
 from clustersim.simulation.training_run.whole_run import tokens_of_run
-from clustersim.studies.compare import kinds_of
 from clustersim.studies.search.loop import NO_DEADLINE, Deadline, Layouts, OnProgress, Progress
 from clustersim.studies.search.step.arguments import (
     Freed,

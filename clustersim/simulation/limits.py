@@ -9,6 +9,7 @@ from math import inf
 from typing import Final
 
 from clustersim.errors import ScenarioError
+from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.simulation.measures import (
     QUEUE_GROWTH,
     Kind,
@@ -20,6 +21,13 @@ from clustersim.units import format_number, parse_number
 
 Limits = Mapping[str, float] | Sequence[str]
 """Limits by measure, or texts: ``tpot=50 ms``."""
+
+
+def kinds_of(loaded: Loaded | LoadedService) -> tuple[Kind, ...]:
+    """Return the kinds of measures that the answer of a scenario will have."""
+    if isinstance(loaded, LoadedService):
+        return ("service",)
+    return ("step",) if loaded.scenario.training is None else ("training run", "step")
 
 
 def read_limits(limits: Limits, kinds: Iterable[Kind], where: str) -> dict[str, float]:
@@ -80,15 +88,31 @@ def missed_limits(
 
     A service whose queue grows misses all of them, whatever they are.
     """
-    if (growth := numbers.get(QUEUE_GROWTH, 0.0)) > 0:
-        return f"unstable: the queue grows by {format_number(growth, 3)} requests a second"
+    if unstable := growing_queue(numbers):
+        return unstable
     missed = [
-        f"{name} {measures[name].text(numbers[name])}"
-        f" ({format_number(numbers[name] / limit, 3)} times the limit)"
+        f"{name} {measures[name].text(numbers[name])}{format_ratio(numbers[name], limit)}"
         for name, limit in limits.items()
         if name in numbers and not measures[name].within(numbers[name], limit)
     ]
     return "; ".join(missed) or None
+
+
+def growing_queue(numbers: Mapping[str, float]) -> str | None:
+    """Return by how much the queue of a service grows; None where it does not."""
+    growth = numbers.get(QUEUE_GROWTH, 0.0)
+    if growth <= 0:
+        return None
+    return f"unstable: the queue grows by {format_number(growth, 3)} requests a second"
+
+
+def format_ratio(value: float, limit: float) -> str:
+    """Return a value over its limit in brackets; empty for a limit of 0.
+
+    >>> format_ratio(13.2, 12.0)
+    ' (1.1 times the limit)'
+    """
+    return f" ({format_number(value / limit, 3)} times the limit)" if limit else ""
 
 
 def format_limits(limits: Mapping[str, float], kinds: Iterable[Kind]) -> str:
