@@ -15,7 +15,13 @@ from simpy import Environment
 from simpy.events import Timeout
 
 from clustersim.engine.network import network as network_module
-from clustersim.engine.network.background_traffic import Slowdown, contended_seconds, slowdowns
+from clustersim.engine.network.background_traffic import (
+    REPETITIONS,
+    Slowdown,
+    contended_seconds,
+    contention_of,
+    slowdowns,
+)
 from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import DONE, SHARED, UNCONTENDED, WAITING
 from clustersim.errors import SimulationError
@@ -502,6 +508,30 @@ def test_a_background_with_latency_leaves_the_link_to_others_meanwhile():
 
     assert contended_seconds([ours], [theirs], [10.0]) == [4.0]
     assert slowdowns([ours], [theirs], [10.0]) == [Slowdown(2.0, 0)]
+
+
+def test_a_foreground_of_many_repetitions_of_the_background_is_extrapolated():
+    """Link 10, theirs 10 B after 1 s: 20 B in each 3 s, 2 of them limited; 1000TB hung before."""
+    ours, theirs = one("ours", nbytes=2e15), one("theirs", nbytes=10.0, latency=1.0)
+
+    seconds, slowdown = contention_of(ours, [theirs], [10.0])
+    assert seconds == pytest.approx(3e14, rel=1e-3)
+    assert slowdown.seconds == pytest.approx(2e14, rel=1e-3)
+    assert slowdown.link == 0
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10.0), st.floats(0.0, 5.0)), min_size=1, max_size=3))
+@settings(max_examples=5, deadline=None)
+def test_the_extrapolated_time_is_the_replayed_one(others):
+    """Of a foreground three times as long as what is replayed, within a few repetitions."""
+    theirs = [one(f"theirs {i}", nbytes=n, latency=late) for i, (n, late) in enumerate(others)]
+    alone = sum(1 / (late + n / 10.0) for n, late in others)
+    ours = one("ours", nbytes=3 * REPETITIONS / alone * 10.0)
+
+    seconds, slowdown = contention_of(ours, theirs, [10.0])
+    assert [seconds] == pytest.approx(contended_seconds([ours], theirs, [10.0]), rel=2e-3)
+    (replayed,) = slowdowns([ours], theirs, [10.0])
+    assert slowdown.seconds == pytest.approx(replayed.seconds, rel=5e-3)
 
 
 def test_the_link_that_held_longest_is_named():

@@ -5,10 +5,15 @@ runs, as the independent job of another user would be:
 
     foreground   |--------- all-reduce ---------|
     background   |-- all-to-all --|-- all-to-all --|
+
+A foreground that lasts for thousands of repetitions is in a steady state: its first part is
+replayed, and the rest continues at the rate of the second half of this part.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
+from typing import Final
 
 from simpy import Environment
 
@@ -18,6 +23,10 @@ from clustersim.traffic import Traffic
 
 TIE = 1e-9
 """Relative difference below which rates, or a load and its capacity, count as equal."""
+
+
+REPETITIONS: Final = 4_000
+"""Repetitions of the background after which the rest of a foreground is extrapolated."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,41 @@ def slowdowns(
     return [_longest(limited) for limited in _Scene(foreground, background, capacities).limited]
 
 
+def contention_of(
+    traffic: Traffic, background: Sequence[Traffic], capacities: Sequence[float]
+) -> tuple[float, Slowdown]:
+    """Return when an activity completes that starts at 0 [s], and where contention limited it.
+
+    With thousands of repetitions of the background the time has an error of about one of them.
+    """
+    alone = _uncontended(traffic, capacities)
+    repeated = sum(alone / _uncontended(other, capacities) for other in _active(background))
+    share = min(1.0, REPETITIONS / repeated) if repeated else 1.0
+
+    def scene(share: float) -> _Scene:
+        part = traffic._replace(nbytes=share * traffic.nbytes)
+        return _Scene([part], background, capacities, most=4 * REPETITIONS)
+
+    while (first := scene(share)).aborted:
+        share /= 4
+    if share == 1:
+        return first.ends[0], _longest(first.limited[0])
+    half, (limited,), more = scene(share / 2), first.limited, 2 / share - 2
+    for link, seconds in limited.items():
+        limited[link] = seconds + more * (seconds - half.limited[0].get(link, 0.0))
+    return first.ends[0] + more * (first.ends[0] - half.ends[0]), _longest(limited)
+
+
+def _uncontended(traffic: Traffic, capacities: Sequence[float]) -> float:
+    """Return the time of an activity with its links to itself [s]."""
+    return traffic.latency + traffic.nbytes / traffic.uncontended_rate(capacities)
+
+
+def _active(background: Sequence[Traffic]) -> list[Traffic]:
+    """Return the activities with bytes on a link: others would repeat without end."""
+    return [traffic for traffic in background if traffic.nbytes and traffic.links]
+
+
 def _longest(limited: dict[int, float]) -> Slowdown:
     link = max(limited, key=limited.__getitem__, default=None)
     return Slowdown(0.0, None) if link is None else Slowdown(limited[link], link)
@@ -68,6 +112,7 @@ class _Scene:
 
     Attributes
     ----------
+    aborted : whether the background was repeated more often than `most` times
     ends : when each activity of the foreground completed [s]
     limited : for each of them, by link, how long the link limited it [s]
     """
@@ -77,6 +122,7 @@ class _Scene:
         foreground: Sequence[Traffic],
         background: Sequence[Traffic],
         capacities: Sequence[float],
+        most: float = inf,
     ) -> None:
         self._env = env = Environment()
         self._network = Network(env, capacities, self._update_bottlenecks)
@@ -86,11 +132,11 @@ class _Scene:
         self.limited: list[dict[int, float]] = [{} for _ in foreground]
         for i, traffic in enumerate(foreground):
             self._running[self._network.start(traffic, self._finish)] = i
-        for traffic in background:
-            # Activities without bytes on a link cause no contention, and would repeat without end.
-            if traffic.nbytes and traffic.links:
-                self._network.start(traffic, self._repeat)
+        self._remaining = most
+        for traffic in _active(background):
+            self._network.start(traffic, self._repeat)
         env.run()
+        self.aborted = self._remaining < 0
         self._network.check()
 
     def _finish(self, transfer: Transfer) -> None:
@@ -98,7 +144,8 @@ class _Scene:
         self.ends[self._running.pop(transfer)] = self._env.now
 
     def _repeat(self, transfer: Transfer) -> None:
-        if self._running:
+        if self._running and self._remaining >= 0:
+            self._remaining -= 1
             self._network.start(transfer.traffic, self._repeat)
 
     def _update_bottlenecks(self) -> None:

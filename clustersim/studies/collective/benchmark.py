@@ -18,7 +18,7 @@ from clustersim.catalog.fabrics import Torus
 from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.catalog.tree import nearest
 from clustersim.cost.closed_form import Cost
-from clustersim.engine.network.background_traffic import contended_seconds, slowdowns
+from clustersim.engine.network.background_traffic import contention_of
 from clustersim.errors import ScenarioError
 from clustersim.program.collectives.algorithms import ALGORITHMS
 from clustersim.program.collectives.communicator import Communicator, Prescribed
@@ -104,9 +104,7 @@ class Benchmark:
         """Return the time of a size with the background."""
         ours = self.communicator.traffic(self.operation, self.operation, nbytes)
         links, others = self.cluster.links, self._others
-        capacities = links.capacities.tolist()
-        (seconds,) = contended_seconds([ours], others, capacities)
-        (slowdown,) = slowdowns([ours], others, capacities)
+        seconds, slowdown = contention_of(ours, others, links.capacities.tolist())
         return Contended(seconds, None if slowdown.link is None else links.names[slowdown.link])
 
     @cached_property
