@@ -10,8 +10,11 @@ from typer.testing import CliRunner
 from clustersim import search, simulate, size
 from clustersim.cli import app
 from clustersim.errors import ScenarioError
+from clustersim.scenario.load import from_mapping
+from clustersim.simulation.step.build import cluster_of
+from clustersim.studies.size import solution
 from clustersim.studies.size.files import files_of, loss_by_size
-from clustersim.studies.size.layouts import Machine, batch_of, fastest_layout
+from clustersim.studies.size.layouts import GAP, Machine, batch_of, fastest_layout
 from clustersim.studies.size.text import finding, rows
 from clustersim.workload.scaling_laws import LAWS
 
@@ -101,6 +104,39 @@ def test_no_layout_of_the_sizes_is_faster(small):
 
     assert found.best.step_time_s >= 0.99 * trained.result.step_time
     assert trained.result.memory.fits
+
+
+def test_a_sizing_searches_each_shape_once_and_only_its_answer_to_one_percent(monkeypatch):
+    """Sizes on the way to the answer took 47 s on 64 devices, one of them twice."""
+    searched = []
+
+    def counted(model, machine, gap):
+        searched.append((model["parameters"]["value"], gap))
+        return fastest_layout(model, machine, gap)
+
+    monkeypatch.setattr(solution, "fastest_layout", counted)
+    answer = size("dgx-h100", nodes=1, days=1, batch_tokens=TOKENS)
+
+    assert len(searched) == len(set(searched)) > 4
+    assert [parameters for parameters, gap in searched if gap == GAP] == [answer.parameters]
+
+
+def test_scenarios_of_different_models_share_their_machine():
+    """A sizing computed the routes and communicators of its machine again for each model."""
+    scenario = {
+        "title": "t",
+        "cluster": {"name": "dgx-h100", "nodes": 1},
+        "plan": {"data": 8},
+        "batch": {"global": 8, "micro": 1, "sequence": 2048},
+        "precision": "bf16",
+        "framework": "megatron-core",
+    }
+    machines = [
+        cluster_of(from_mapping("size", {**scenario, "model": model}))
+        for model in ("llama2-7b", "llama2-13b")
+    ]
+
+    assert machines[0] is machines[1]
 
 
 def test_a_key_that_is_set_is_not_searched():

@@ -92,7 +92,7 @@ class _LatestMachines(local):
         Links that are numbered in the order of their use would have other numbers in a later
         layout, and equal ones are listed in that order.
         """
-        key = id(record), passes  # a record that is kept has its number to itself
+        key = self._key_of(record, passes)
         known = self._built.pop(key, None)
         if known is None or known[1].links.in_order_of_use:
             known = record, build_cluster(record, record.nodes, passes, issuer="training")
@@ -100,6 +100,16 @@ class _LatestMachines(local):
         while len(self._built) > self.MOST:
             self._built.pop(next(iter(self._built)))
         return known[1]
+
+    def _key_of(self, record: ClusterUse, passes: float | None) -> tuple[int, float | None]:
+        """Return the key of a record, or that of an equal one, as read for another model."""
+        key = id(record), passes  # a record that is kept has its number to itself
+        if key in self._built:
+            return key
+        alike = (
+            one for one, (known, _) in self._built.items() if one[1] == passes and known == record
+        )
+        return next(alike, key)
 
 
 _LATEST: Final = _LatestMachines()

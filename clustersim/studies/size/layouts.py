@@ -26,6 +26,9 @@ from clustersim.workload.ops import Recompute
 GAP: Final = 0.01
 """A layout is accepted if no other can be faster by more; sizes differ by more than that."""
 
+COMPARED_GAP: Final = 0.05
+"""The same for sizes on the way to the answer and next to it: a third of the replays."""
+
 FIXED: Final = (
     *("plan.context", "plan.context_method", "plan.expert", "plan.expert_tensor"),
     *("plan.placement", "plan.shard", "plan.layers"),
@@ -81,12 +84,15 @@ class Trained(NamedTuple):
     loaded: Loaded
 
 
-def fastest_layout(model: str | Mapping[str, Any], machine: Machine) -> Trained | None:
+def fastest_layout(
+    model: str | Mapping[str, Any], machine: Machine, gap: float = GAP
+) -> Trained | None:
     """Return the fastest layout of a model; None if none fits, also with states on the host.
 
     Parameters
     ----------
     model : name of a catalogue file, or the keys of one
+    gap : accept a layout if no other can be faster by more than this share
     """
     settings = changes_of(machine.settings)
     own = any(change.path[0] == "offload" for change in settings)
@@ -96,7 +102,7 @@ def fastest_layout(model: str | Mapping[str, Any], machine: Machine) -> Trained 
             changed = loaded.changed({f"offload.{part}": True for part in offload})
             zero = _zero(machine.framework, whole="parameters" not in offload)
             values = {"plan.zero": zero, "recompute": RECOMPUTE}
-            found = search_layout(changed, fixed, values, gap=GAP)
+            found = search_layout(changed, fixed, values, gap=gap)
         except PlanError:
             if not offload:
                 raise

@@ -11,15 +11,14 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from clustersim.catalog.changes import changes_of
 from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.studies.size.answer import SizeAnswer
-from clustersim.studies.size.layouts import Machine, Trained, fastest_layout
+from clustersim.studies.size.layouts import COMPARED_GAP, GAP, Machine, Trained, fastest_layout
 from clustersim.studies.size.sizing import DAY, ModelSteps, Sizing, conditions_of, sized_answer
 from clustersim.workload.scaling_laws import Law, find_law
 from clustersim.workload.shapes import FAMILIES, shape_of
@@ -120,16 +119,26 @@ def _of_family(
     machine: Machine, request: Sizing, family: str, days: float
 ) -> tuple[ModelSteps, list[ModelSteps]]:
     """Return the fixed point of the law, and other sizes."""
+    shapes: dict[float, dict[str, Any]] = {}
+    known: dict[float, ModelSteps | None] = {}
 
-    @cache
-    def steps_of(parameters: float) -> ModelSteps | None:
-        trained = fastest_layout(shape_of(FAMILIES[family], parameters), machine)
+    def steps(shape: dict[str, Any], gap: float) -> ModelSteps | None:
+        trained = fastest_layout(shape, machine, gap)
         return None if trained is None else request.for_days(trained, days)
 
-    found = _fixed_point(steps_of, machine, request.law, days)
+    def steps_of(parameters: float) -> ModelSteps | None:
+        shape = shape_of(FAMILIES[family], parameters)
+        own = shape["parameters"]["value"]
+        if own not in known:
+            shapes[own], known[own] = shape, steps(shape, COMPARED_GAP)
+        return known[own]
+
+    nearest = _fixed_point(steps_of, machine, request.law, days)
+    found = steps(shapes[nearest.parameters], GAP) or nearest
+    known[found.parameters] = found
     others = (steps_of(_rounded(found.parameters * factor)) for factor in FACTORS)
-    known = {round(one.parameters): one for one in [found, *others] if one is not None}
-    return found, [known[parameters] for parameters in sorted(known)]
+    compared = {round(one.parameters): one for one in [found, *others] if one is not None}
+    return found, [compared[parameters] for parameters in sorted(compared)]
 
 
 def _fixed_point(

@@ -9,6 +9,7 @@ Rules of a layout are those of `plan.checks`; of layouts that run in the same wa
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from clustersim.plan.checks import plan_problems
@@ -26,6 +27,12 @@ BLOCKS: Final = "plan.schedule: more blocks than are replayed"
 COPIED: Final = "offload.parameters: ranks would each copy all weights of their stage (zero 3)"
 NO_STAGE: Final = "recompute.stages: a stage that there is not"
 SAME_SHARDS: Final = "plan.shard: the same ranks as shard 0"
+
+
+@lru_cache(maxsize=1024)
+def _equal_stages(layers: int, stages: int) -> tuple[int, ...]:
+    """Return the layers of stages of equal work; none where there are too few layers."""
+    return by_work([1.0] * layers, 0.0, stages) if stages <= layers else ()
 
 
 class LayoutRules:
@@ -77,7 +84,7 @@ class LayoutRules:
         """Return the first problem of a layout of equal stages, or None."""
         given, model = self._given, self._jobs.model(mesh.tensor)
         stages = mesh.pipeline
-        even = by_work([1.0] * model.layers, 0.0, stages) if stages <= model.layers else ()
+        even = _equal_stages(model.layers, stages)
         plan = Plan(
             tensor=mesh.tensor,
             context=mesh.context,
