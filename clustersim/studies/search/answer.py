@@ -73,6 +73,7 @@ class LayoutCounts:
     replayed : layouts that were replayed
     open : layouts that could be better and were not examined, as the time was over
     limited : layouts that cannot be within a limit, by a bound
+    unbounded : of `open`, layouts whose bound was not known before half of the time was over
     """
 
     possible: int
@@ -82,6 +83,7 @@ class LayoutCounts:
     replayed: int
     open: int
     limited: int
+    unbounded: int = 0
 
 
 @record

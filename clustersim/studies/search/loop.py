@@ -41,6 +41,7 @@ class Layouts(ABC):
     possible : layouts before any of them is excluded [count]
     memory : layouts that memory excludes [count]
     limited : layouts that a bound excludes by a limit [count]
+    unbounded : layouts whose bounds were not known in time [count]
     rules : invalid layouts by their reason [count]
     """
 
@@ -54,6 +55,7 @@ class Layouts(ABC):
     memory: int
     limited: int
     rules: Mapping[str, int]
+    unbounded: int = 0
 
     @abstractmethod
     def variant(self, at: int) -> Variant:
@@ -158,8 +160,14 @@ class Deadline:
         """The same; None without an end [s]."""
         return None if self.seconds is None else self.remaining
 
+    def part(self, share: float) -> "Deadline":
+        """Return the deadline of the first part of the time that remains."""
+        if self.seconds is None:
+            return self
+        return Deadline(share * self.remaining, time.perf_counter())
+
     def check(self) -> None:
-        """Reject a time in which the bounds of the layouts are not known.
+        """Reject a time in which no bounds of layouts are known.
 
         Raises
         ------
@@ -168,8 +176,8 @@ class Deadline:
         """
         if not self.remaining:
             raise ScenarioError(
-                f"--seconds {self.seconds:g}: the bounds of all layouts take longer, so that no"
-                " layout was replayed (allow more time, or fix keys of the layout with --set)"
+                f"--seconds {self.seconds:g}: the bounds of the first layouts take longer, so that"
+                " none was replayed (allow more time, or fix keys of the layout with --set)"
             )
 
 
@@ -268,12 +276,16 @@ class Search:
         """Layouts that could be better, but were not examined because the time was over."""
         ahead = self._ahead
         waiting = sum(at not in self._early for at in range(self._next, ahead))
-        return waiting + sum(at < ahead for at in self._running.values())
+        running = sum(at < ahead for at in self._running.values())
+        return waiting + running + self.layouts.unbounded
 
     @property
     def gap(self) -> float | None:
-        """By how much another layout can be better, share of the best; None without a best."""
-        if not self.incumbents:
+        """By how much another layout can be better, share of the best.
+
+        None without a best, and with layouts that have no bound.
+        """
+        if not self.incumbents or self.layouts.unbounded:
             return None
         costs = self.layouts.costs
         ahead = [*self._running.values(), self._next]

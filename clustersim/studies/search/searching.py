@@ -275,7 +275,8 @@ def _counts(layouts: StepLayouts | ServiceLayouts, found: Search) -> LayoutCount
     memory, limited = layouts.memory + found.memory, layouts.limited
     bounded = layouts.possible - excluded - memory - limited - found.replayed - found.open
     return LayoutCounts(
-        layouts.possible, excluded, bounded, memory, found.replayed, found.open, limited
+        *(layouts.possible, excluded, bounded, memory, found.replayed, found.open, limited),
+        unbounded=layouts.unbounded,
     )
 
 

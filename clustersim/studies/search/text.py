@@ -117,6 +117,9 @@ def _best(answer: SearchAnswer) -> list[Line]:
         rate = " and sustains the rate" if "service" in answer.kinds else ""
         within = " and meets the limits" if answer.limits else rate
         why = "" if answer.nearest is None else f"; the nearest is {answer.nearest}"
+        if answer.layouts.open and not answer.layouts.replayed:
+            text = "no layout was replayed before the time was over (allow more with --seconds)"
+            return [Line("best", text, warning=True)]
         what = "layout that was replayed" if answer.layouts.open else "layout"
         return [Line("best", f"no {what} fits in memory{within}{why}", warning=True)]
     best = answer.ranked[0]
@@ -140,6 +143,11 @@ def _margin(answer: SearchAnswer) -> list[Line]:
 
 def _proof(answer: SearchAnswer) -> str:
     """Return by how much another layout can be better at most."""
+    if answer.layouts.unbounded:
+        return (
+            f"none: the time was over before {answer.layouts.unbounded:,} layouts had a bound"
+            " (allow more with --seconds, or fix keys of the layout with --set)"
+        )
     if answer.best is None and answer.layouts.open:
         return f"none: the time was over with {counted(answer.layouts.open, 'open layout')}"
     if answer.best is None:

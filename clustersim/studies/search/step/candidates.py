@@ -5,7 +5,7 @@ spaces --a task for each number of stages--> bounds of time and memory --sorted-
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from functools import partial
 from math import inf, isfinite
@@ -93,6 +93,7 @@ class Candidates:
     parts : of the spaces
     memory : layouts that the bound of their memory excludes [count]
     limited : layouts that cannot be within the limits of a step, by a bound [count]
+    unbounded : layouts whose bounds were not known in time [count]
     """
 
     cost: Floats
@@ -102,6 +103,7 @@ class Candidates:
     parts: tuple[tuple[Base, StageLayouts], ...]
     memory: int
     limited: int
+    unbounded: int = 0
 
     def __len__(self) -> int:
         return len(self.cost)
@@ -110,53 +112,6 @@ class Candidates:
         """Return a candidate with its scenario."""
         base, layouts = self.parts[self.part[at]]
         return base, layouts.layout(int(self.shape[at]), int(self.column[at]))
-
-
-OnBounds = Callable[[int, int], None]
-"""Is called with the number of layouts that are bounded and of all valid ones."""
-
-
-def candidates_of(
-    bases: Sequence[Base], executor: Executor, on_bounds: OnBounds, deadline: Deadline
-) -> Candidates:
-    """Return the candidates of some scenarios.
-
-    Parameters
-    ----------
-    executor : computes the bounds of each scenario and number of stages
-    on_bounds : is called with the progress
-    deadline : at which all bounds must be known
-    """
-    parts = [(base, layouts) for base in bases for layouts in base.space.layouts]
-    heaviest = sorted(range(len(parts)), key=lambda at: -len(parts[at][1].columns))
-    futures = {at: executor.submit(_task(parts[at][0]), parts[at][1]) for at in heaviest}
-    sizes = {future: int(parts[at][1].allowed.sum()) for at, future in futures.items()}
-    bounded = 0
-    try:
-        for future in as_completed(futures.values(), deadline.patience):
-            bounded += sizes[future]
-            on_bounds(bounded, sum(sizes.values()))
-    except TimeoutError:
-        deadline.check()
-        raise
-    bounds, memory, limited = [], 0, 0
-    for at, (base, _) in enumerate(parts):
-        found = futures[at].result()
-        memory, limited = memory + found.excluded, limited + found.limited
-        places = np.full(len(found.seconds), at)
-        cost = (found.joules if base.energy else found.seconds) / base.scale
-        bounds.append((cost, places, found.shape, found.column))
-    cost, part, shape, column = (np.concatenate(each) for each in zip(*bounds, strict=True))
-    order = np.argsort(cost, kind="stable")
-    return Candidates(
-        cost[order],
-        part[order],
-        shape[order],
-        column[order],
-        tuple(parts),
-        memory,
-        limited,
-    )
 
 
 class PartBounds(NamedTuple):
@@ -177,6 +132,118 @@ class PartBounds(NamedTuple):
     excluded: int
     joules: Floats
     limited: int
+
+
+OnBounds = Callable[[int, int], None]
+"""Is called with the number of layouts that are bounded and of all valid ones."""
+
+
+def candidates_of(
+    bases: Sequence[Base], executor: Executor, on_bounds: OnBounds, deadline: Deadline
+) -> Candidates:
+    """Return the candidates of some scenarios.
+
+    Parameters
+    ----------
+    executor : computes the bounds of each scenario and number of stages
+    on_bounds : is called with the progress
+    deadline : of the search; where it is near, the bounds that are known by then suffice
+    """
+    parts = [(base, layouts) for base in bases for layouts in base.space.layouts]
+    pieces = _pieces(parts, deadline)
+    futures = {executor.submit(_task(parts[one.part][0]), one.layouts): one for one in pieces}
+    known = _known_in_time(futures, on_bounds, deadline)
+    bounds, memory, limited = [], 0, 0
+    for future, piece in futures.items():
+        if future not in known:
+            continue
+        found, base = future.result(), parts[piece.part][0]
+        memory, limited = memory + found.excluded, limited + found.limited
+        places = np.full(len(found.seconds), piece.part)
+        cost = (found.joules if base.energy else found.seconds) / base.scale
+        bounds.append((cost, places, found.shape, found.column + piece.first))
+    cost, part, shape, column = (np.concatenate(each) for each in zip(*bounds, strict=True))
+    order = np.lexsort((column, shape, part, cost))
+    return Candidates(
+        cost[order],
+        part[order],
+        shape[order],
+        column[order],
+        tuple(parts),
+        memory,
+        limited,
+        sum(piece.size for future, piece in futures.items() if future not in known),
+    )
+
+
+class _Piece(NamedTuple):
+    """Some columns of a part, whose bounds are one task.
+
+    Attributes
+    ----------
+    part : whose columns they are
+    first : number of the first column
+    size : valid layouts [count]
+    """
+
+    part: int
+    first: int
+    layouts: StageLayouts
+    size: int
+
+
+COLUMNS: Final = 512
+"""Columns of a task of a search with a deadline, whose bounds take less than a second."""
+
+SHARE_OF_BOUNDS: Final = 0.5
+"""Share of the time of a search with a deadline that its bounds may take; replays take the rest."""
+
+
+def _pieces(parts: Sequence[tuple[Base, StageLayouts]], deadline: Deadline) -> list[_Piece]:
+    """Return the tasks of all bounds in their order.
+
+    Without a deadline they are whole parts, the heaviest first.  With one they are small: first
+    some columns of each part, of those with the stages of the scenario and with few columns first.
+    """
+    wide = [len(layouts.columns) for _, layouts in parts]
+    if deadline.seconds is None:
+        sizes = [(at, 0, number) for at, number in enumerate(wide)]
+        sizes.sort(key=lambda one: -one[2])
+    else:
+        other = [layouts.stages != base.loaded.scenario.plan.pipeline for base, layouts in parts]
+        sizes = [
+            (at, first, COLUMNS)
+            for at, number in enumerate(wide)
+            for first in range(0, number, COLUMNS)
+        ]
+        sizes.sort(key=lambda one: (one[1], other[one[0]], wide[one[0]]))
+    pieces = ((at, first, parts[at][1].columns_from(first, number)) for at, first, number in sizes)
+    return [_Piece(*piece, int(piece[2].allowed.sum())) for piece in pieces]
+
+
+def _known_in_time(
+    futures: Mapping[Future[PartBounds], _Piece], on_bounds: OnBounds, deadline: Deadline
+) -> set[Future[PartBounds]]:
+    """Return the tasks that end before the replays have to begin, and cancel the others.
+
+    Raises
+    ------
+    ScenarioError
+        when no task ends in time.
+    """
+    soon = deadline.part(SHARE_OF_BOUNDS)
+    known, waiting = set[Future[PartBounds]](), {*futures}
+    valid = sum(piece.size for piece in futures.values())
+    while waiting and (soon if known else deadline).patience != 0:
+        patience = (soon if known else deadline).patience
+        ended, waiting = wait(waiting, patience, FIRST_COMPLETED)
+        known |= ended
+        on_bounds(sum(futures[future].size for future in known), valid)
+    if not known:
+        deadline.check()
+    for future in waiting:
+        future.cancel()
+    return known
 
 
 def _task(base: Base) -> partial[PartBounds]:

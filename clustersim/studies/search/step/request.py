@@ -124,6 +124,7 @@ class StepRequest:
             possible=sum(base.space.possible for base in bases),
             memory=candidates.memory,
             limited=candidates.limited,
+            unbounded=candidates.unbounded,
             rules=excluded_by_rule(bases),
             candidates=candidates,
         )

@@ -9,7 +9,7 @@ which of them go together.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations, product
 from typing import Any, Final
@@ -87,6 +87,11 @@ class StageLayouts:
         """Return a layout by the places of its shape and column."""
         cell, sharding = self.columns[column]
         return Layout(cell, self.shapes[shape], sharding)
+
+    def columns_from(self, first: int, number: int) -> "StageLayouts":
+        """Return the layouts of some successive columns."""
+        part = slice(first, first + number)
+        return replace(self, columns=self.columns[part], allowed=self.allowed[:, part])
 
 
 class Choices:
