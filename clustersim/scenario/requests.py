@@ -133,7 +133,11 @@ class LoadFile(Strict):
     def _one_kind(self) -> Self:
         kinds = [name for name in LOADS if getattr(self, name) is not None]
         if len(kinds) != 1:
-            stated = f"has {' and '.join(kinds)}" if kinds else "has none"
+            stated = "has none (state one: --set load.rate=10)"
+            if kinds:
+                keep = f"keep one, such as {kinds[-1]}"
+                others = " ".join(f"--set load.{name}=null" for name in kinds[:-1])
+                stated = f"has {' and '.join(kinds)} ({keep}: {others})"
             raise ValueError(f"needs exactly one of {', '.join(LOADS)}, but {stated}")
         return self
 

@@ -25,6 +25,7 @@ from clustersim.memory.states import state_parts, step_buffers
 from clustersim.memory.verdict import PARTS, STATES, ChunkMemory, StageMemory, Verdict
 from clustersim.program.compile import compile_program
 from clustersim.reports.step.charts import MOST_LAYERS, MOST_LEVELS, memory_over_time
+from clustersim.reports.step.text import remedies
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load
 from clustersim.simulation.step.advice import changes
@@ -388,23 +389,40 @@ def test_changes_are_taken_together_where_none_is_enough():
     assert 3 < lengths[16][0] <= 2 * singles
 
 
+TWO_CARDS = {
+    "title": "two cards",
+    "cluster": {"name": "desktop-2x4090", "nodes": 1},
+    "model": "llama3-8b",
+    "plan": {"tensor": 1, "pipeline": 1, "data": 2},
+    "batch": {"global": 4, "micro": 1, "sequence": 2048},
+    "precision": "bf16",
+    "recompute": "none",
+    "framework": "pytorch-fsdp",
+}
+
+
 def test_offloads_that_need_sharded_weights_are_tried_with_them():
     """A full fine-tune of eight billion parameters on two cards of 24 GB with 192 GB of host."""
-    cards = {"name": "desktop-2x4090", "nodes": 1, "node": {"host": {"memory": "192 GB"}}}
-    job = {
-        "title": "two cards",
-        "cluster": cards,
-        "model": "llama3-8b",
-        "plan": {"tensor": 1, "pipeline": 1, "data": 2},
-        "batch": {"global": 4, "micro": 1, "sequence": 2048},
-        "precision": "bf16",
-        "recompute": "none",
-        "framework": "pytorch-fsdp",
+    job = TWO_CARDS | {
+        "cluster": {"name": "desktop-2x4090", "nodes": 1, "node": {"host": {"memory": "192 GB"}}},
     }
     [remedy] = simulate(job, advise=True).memory.advice
 
     assert remedy.change == "plan.zero=3 offload.parameters=true"
     assert remedy.peak_bytes < 24e9 * 1.07
+
+
+def test_adapters_are_advised_where_full_training_does_not_fit():
+    """Eight billion parameters on two cards of 24 GB with 64 GB of host: QLoRA, marked as such."""
+    result = simulate(TWO_CARDS, advise=True)
+    [first, *_] = result.memory.advice
+    [line, *_] = remedies(result)
+
+    assert all(remedy.adapters for remedy in result.memory.advice)
+    assert first.change.startswith("finetune.method=qlora finetune.rank=16 ")
+    assert simulate(TWO_CARDS, first.change.split()).memory.fits
+    assert line.endswith(", training adapters only")
+    assert not any(r.adapters for r in simulate(SMALL, TOO_LARGE, advise=True).memory.advice)
 
 
 @pytest.mark.large

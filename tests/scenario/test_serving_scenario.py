@@ -81,3 +81,13 @@ def test_the_same_seed_gives_the_same_requests():
     assert one.frame.equals(two.frame)
     assert one.frame["input"].tolist() == other.frame["input"].tolist()
     assert one.frame["arrival"].iloc[-1] == pytest.approx(2 * other.frame["arrival"].iloc[-1])
+
+
+def test_a_second_kind_of_load_names_the_setting_that_removes_the_first():
+    """A rate next to the concurrency of the file is one line with a remedy that works."""
+    with pytest.raises(ScenarioError) as error:
+        load_service(NAME, ["load.rate=10"])
+    remedy = "load.concurrency=null"
+
+    assert f"keep one, such as rate: --set {remedy})" in str(error.value)
+    assert load_service(NAME, ["load.rate=10", remedy]).scenario.load.kind == "rate"

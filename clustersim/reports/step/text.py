@@ -290,7 +290,8 @@ def remedies(result: "Result") -> list[str]:
         seconds = remedy.step_time_s
         step = "" if seconds is None else f", step time {format_seconds(seconds)}"
         options = " ".join(f"--set {setting}" for setting in remedy.change.split())
-        lines.append(f"{options}: {remedy.peak_bytes / GIB:.1f} GiB{step}")
+        trained = ", training adapters only" if remedy.adapters else ""
+        lines.append(f"{options}: {remedy.peak_bytes / GIB:.1f} GiB{step}{trained}")
     return lines
 
 

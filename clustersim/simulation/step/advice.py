@@ -67,7 +67,7 @@ def advice(loaded: Loaded, result: Result, tools: Tools) -> tuple[Remedy, ...]:
     if replayed and blocks <= MOST_BLOCKS_OF_PAIRS:
         tried += _fastest_pairs(loaded, singles, result.memory.fullest.peak, step_time, tools)
     if not tried:
-        tried = _combined(loaded, singles, tools)
+        tried = _combined(loaded, singles, tools) or [*_adapters(loaded, tools)]
     remedies = [trial.remedy(replayed=replayed) for trial in tried]
     return tuple(
         sorted(remedies, key=lambda remedy: (remedy.step_time_s or 0.0, remedy.peak_bytes))
@@ -112,6 +112,25 @@ def _combined(loaded: Loaded, singles: Sequence["_Trial"], tools: Tools) -> list
             if larger.memory.fits:
                 return [larger]
     return []
+
+
+METHODS: Final = ("lora", "qlora")
+"""Adapters that are tried for a model whose training does not fit, on weights of 16 and 4 bits."""
+
+assumed_rank: Final = 16
+"""Rank of the adapters; assumed, as in most published recipes."""
+
+
+def _adapters(loaded: Loaded, tools: Tools) -> Iterator["_Trial"]:
+    """Yield trainings of adapters only that fit: alone, else with a further change."""
+    if loaded.scenario.finetune is not None:
+        return
+    for method in METHODS:
+        alone = {"finetune.method": method, "finetune.rank": assumed_rank}
+        more = ({**alone, **change} for change in changes(loaded.scenario))
+        fitting = [trial for trial in _trials(loaded, [alone, *more], tools) if trial.memory.fits]
+        enough = bool(fitting) and fitting[0].change == alone
+        yield from fitting[: 1 if enough else MOST_REMEDIES]
 
 
 # --- changes -------------------------------------------------------------------------
@@ -171,7 +190,9 @@ class _Trial:
 
     def remedy(self, *, replayed: bool) -> Remedy:
         """Return the change with the step time of the job, if it is replayed, and its peak."""
-        return Remedy(_text(self.change), self.step_time if replayed else None, self.peak)
+        adapters = any(key.startswith("finetune.") for key in self.change)
+        step_time = self.step_time if replayed else None
+        return Remedy(_text(self.change), step_time, self.peak, adapters)
 
 
 def _trials(loaded: Loaded, tried: Iterable[Values], tools: Tools) -> list[_Trial]:
