@@ -7,8 +7,9 @@ descriptions from there.  A key that is a keyword of Python is an alias of its f
     from_: Annotated[int, Field(alias="from")]
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from inspect import cleandoc
@@ -129,7 +130,23 @@ def schema(answer: type | GenericAlias) -> dict[str, Any]:
             given.pop("title", None)
             if (field := names.get(key, key)) in described:
                 given["description"] = described[field]
-    return whole
+    return with_definitions(whole, lambda key, _: re.sub("_Union|_(?=_)|_+$", "", key))
+
+
+def with_definitions(schema: dict[str, Any], name: Callable[[str, Any], str]) -> dict[str, Any]:
+    """Return a JSON Schema with other names of its definitions, from each name and definition.
+
+    Those that are made from types of Python would be names of a thousand characters.
+    """
+    definitions: dict[str, Any] = schema.get("$defs", {})
+    names = {
+        key: name(key, table).replace("NoneType", "null") for key, table in definitions.items()
+    }
+    text = json.dumps({**schema, "$defs": {names[key]: definitions[key] for key in names}})
+    for key, new in names.items():
+        text = text.replace(f'"#/$defs/{key}"', f'"#/$defs/{new}"')
+    renamed: dict[str, Any] = json.loads(text)
+    return renamed if names else schema
 
 
 def _fields_by_key(answer: type | None) -> dict[str, str]:

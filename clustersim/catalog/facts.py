@@ -1,7 +1,21 @@
 """Facts: a value with its source or the reason for assuming it, and records made of them."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, Self, TypeVar
+from dataclasses import asdict
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +30,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUseDefault
 
 from clustersim import units
@@ -152,11 +167,37 @@ class SourcedValue(BaseModel, Generic[T]):
     confidence: Literal["high", "medium", "low"] | None = None
     note: str | None = None
 
+    @classmethod
+    def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
+        """Return the name of a kind of fact in JSON Schemas: ``Fact_int_ge_1_le_1024``."""
+        return "_".join(["Fact", *(word for kind in params for word in _words(kind))])
+
     @model_validator(mode="after")
     def _has_source(self) -> Self:
         if (self.source is None) == (self.assumed is None):
             raise ValueError("needs either 'source' or 'assumed', and not both")
         return self
+
+
+def _words(kind: Any) -> Iterator[str]:
+    """Yield the type of a value and its bounds, or the dimension of a quantity."""
+    if get_origin(kind) is Annotated:
+        base, *constraints = get_args(kind)
+        schemas = [each for each in constraints if isinstance(each, WithJsonSchema)]
+        if schemas and schemas[0].json_schema:
+            yield str(schemas[0].json_schema["description"])
+            return
+        yield from _words(base)
+        for field in (each for each in constraints if isinstance(each, FieldInfo)):
+            for bound in field.metadata:
+                named = vars(bound) if hasattr(bound, "__dict__") else asdict(bound)
+                yield from (f"{key}_{value}" for key, value in named.items() if value is not True)
+    else:
+        whole = get_origin(kind) or kind
+        if whole not in (Union, UnionType):
+            yield getattr(whole, "__name__", str(whole))
+        for inner in get_args(kind):
+            yield from [inner] if isinstance(inner, str) else _words(inner)
 
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from clustersim.answers import with_definitions
 from clustersim.catalog import finding
 from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
@@ -127,7 +128,8 @@ _NAMED: Final = {
 
 def file_schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema of catalogue files of a kind."""
-    schema = RECORDS[kind].model_json_schema(by_alias=True)
+    whole = RECORDS[kind].model_json_schema(by_alias=True)
+    schema = with_definitions(whole, lambda key, table: table["title"])
     for (key, *inner), named in references_in(kind).items():
         if not inner:
             schema["properties"][key] = {**_NAMED, "description": f"name of a file of kind {named}"}

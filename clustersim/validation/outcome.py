@@ -53,7 +53,7 @@ class MetricAnswer:
 
 @record
 class CaseAnswer:
-    """One case of ``validate --json``; `None` where nothing was measured or predicted.
+    """One case of ``validate --json``; null where nothing was measured or predicted.
 
     Attributes
     ----------

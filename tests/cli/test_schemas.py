@@ -1,6 +1,7 @@
 """`clustersim schema VERB` describes each key that `clustersim VERB --json` prints, of any kind."""
 
 import json
+import re
 from functools import cache
 
 import pytest
@@ -30,6 +31,16 @@ TYPES = {
 }  # fmt: skip
 
 described = cache(lambda verb: SCHEMAS[verb]())
+
+
+@pytest.mark.parametrize("kind", sorted(SCHEMAS))
+def test_a_schema_has_no_words_of_python(kind):
+    """Facts of catalogue files were defined as Fact_Annotated_float__FieldInfo_annotation_..."""
+    text = json.dumps(SCHEMAS[kind]())
+
+    assert not re.search(r"None\b|NoneType|FieldInfo|Annotated|Union", text)
+    references = {each.rpartition("/")[2] for each in re.findall(r'"#/\$defs/([^"]*)"', text)}
+    assert references <= {*SCHEMAS[kind]().get("$defs", {})}
 
 
 def undescribed(schema, data, whole, path="$"):
