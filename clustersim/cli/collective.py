@@ -1,6 +1,7 @@
 """`clustersim collective`: time of a collective by size, with the columns of nccl-tests."""
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,8 +21,12 @@ Split = Annotated[
     option("SPLIT", "Run concurrent groups, as nccl-tests: 'MOD 8' or 'DIV 8'.", "--split"),
 ]
 Sizes = Annotated[
-    str,
-    typer.Option("--bytes", metavar="SIZES", help="Sizes of the buffer: 1MiB,4MiB or 32KiB:16GiB."),
+    str | None,
+    option("SIZES", "Sizes of the buffer: 1MiB,4MiB or 32KiB:16GiB [these].", "--bytes"),
+]
+Against = Annotated[
+    Path | None,
+    option("LOG", "Log of nccl-tests, whose times are shown next to the predicted.", "--against"),
 ]
 Algorithm = Annotated[
     str | None,
@@ -42,9 +47,10 @@ def collective(
     devices: Devices = None,
     on: On = None,
     split: Split = None,
-    sizes: Sizes = "32KiB:16GiB",
+    sizes: Sizes = None,
     algorithm: Algorithm = None,
     background: Background = None,
+    against: Against = None,
     settings: options.Settings = None,
     out: options.Out = None,
     figures: options.Figures = None,
@@ -55,7 +61,7 @@ def collective(
     force: options.Force = False,
 ) -> None:
     """Compute the time of a collective by size, its algorithm, and what limits it."""
-    from clustersim.studies.collective.files import WORDS, files_of, table
+    from clustersim.studies.collective.files import WORDS, files_of, measured_finding, table
 
     answer = clustersim.collective(
         cluster,
@@ -67,6 +73,7 @@ def collective(
         algorithm=algorithm,
         background=background or (),
         settings=settings or (),
+        against=against,
     )
     place = destination(f"{answer.name}-collective", out, figures, as_json=as_json, force=force)
     written = place.write(answer, partial(files_of, answer))
@@ -75,6 +82,8 @@ def collective(
         return
     echo(answer.title, "", sep="\n")
     print_table(table(answer), WORDS)
+    if answer.ratios:
+        echo("", measured_finding(answer), sep="\n")
     if written:
         echo()
         print_rows(None, written)

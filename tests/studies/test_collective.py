@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+import clustersim
 from clustersim.catalog.libraries import OPERATIONS
-from clustersim.errors import ScenarioError
+from clustersim.errors import ClustersimError, ScenarioError
 from clustersim.studies.collective import CollectiveAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.collective.benchmark import background_of, devices_of, sizes_of, split_of
@@ -171,3 +172,64 @@ def test_traffic_on_other_nodes_of_a_dragonfly_has_an_answer(capsys):
     (line,) = answered(capsys, *command, "--with", "all-to-all 64MiB on 128-255")
 
     assert line["time_with_s"] >= 0.999 * line["time_s"]
+
+
+# --- next to a log --------------------------------------------------------------------------------
+
+LOG = """\
+# Collective test starting: all_reduce_perf
+#  Rank  0 Group  0 Pid  10012 on   node-1 device  0 [0x1b] NVIDIA H100 80GB HBM3
+#  Rank  7 Group  0 Pid  10012 on   node-1 device  7 [0xdf] NVIDIA H100 80GB HBM3
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time
+     1048576        262144     float     sum      -1    41.10   25.51   44.65      0    40.86 \
+  25.66   44.91      0
+[1,0]<stdout>:  67108864  16777216  bfloat16  sum  -1  392.3  171.06  299.36  0  390.8  171.7 \
+300.51  N/A
+     1048576        262144     float     sum      -1    43.10   24.51   42.65      0    40.86 \
+  25.66   44.91      0
+  1073741824     268435456     float     sum
+# Avg bus bandwidth    : 267.5
+"""
+"""A log with a prefix of MPI, a size that is repeated, and a line that is cut."""
+
+
+def written(tmp_path, text=LOG):
+    path = tmp_path / "nccl.log"
+    path.write_text(text.replace("\\\n", ""))
+    return path
+
+
+def test_a_log_of_nccl_tests_stands_next_to_the_prediction(capsys, tmp_path):
+    """Its sizes are computed, with the median of repeated ones, and the finding has the ratios."""
+    log = written(tmp_path)
+    lines = answered(capsys, *DGX, "--devices", "8", "--against", log)
+    text = output(capsys, *DGX, "--devices", "8", "--against", log, "--out", tmp_path / "out")
+
+    assert [line["bytes"] for line in lines] == [2**20, 2**26]
+    assert [line["measured_s"] for line in lines] == pytest.approx([42.1e-6, 392.3e-6])
+    ratios = [line["measured_s"] / line["time_s"] for line in lines]
+    assert f"in the median of 2 sizes, {ratios[0]:.2f} to {ratios[1]:.2f}" in text
+    assert text.splitlines()[2].split()[-2:] == ["measured", "ratio"]
+
+
+def test_sizes_that_a_log_lacks_have_no_measured_time(capsys, tmp_path):
+    """With --bytes the sizes are these."""
+    given = "--against", written(tmp_path), "--bytes", "1MiB,2MiB"
+    lines = answered(capsys, *DGX, "--devices", "8", *given)
+
+    assert [line["measured_s"] for line in lines] == [pytest.approx(42.1e-6), None]
+
+
+@pytest.mark.parametrize(
+    ("devices", "text", "message"),
+    [
+        (16, LOG, r"nccl\.log: is of 8 ranks, not of 16 \(--devices\)"),
+        (8, LOG.replace("all_reduce", "all_gather"), "is of all-gather, not of all-reduce"),
+        (8, "Segmentation fault\n", "has no rows of nccl-tests"),
+    ],
+)
+def test_a_log_of_something_else_is_one_line(tmp_path, devices, text, message):
+    """Of other ranks, of another operation, or of no collective."""
+    log = written(tmp_path, text)
+    with pytest.raises(ClustersimError, match=message):
+        clustersim.collective("dgx-h100", "all-reduce", devices=devices, against=log)

@@ -1,6 +1,7 @@
 """Collectives by size, with the columns of nccl-tests, alone or with concurrent traffic."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from clustersim.answers import record
 from clustersim.catalog.changes import Settings
@@ -16,6 +17,7 @@ from clustersim.studies.collective.benchmark import (
     background_of,
     check_operation,
     devices_of,
+    measured_times,
     nodes_for,
     prescribed_of,
     sizes_of,
@@ -40,6 +42,7 @@ class Timing:
     time_with_s : time with background traffic; null without any [s]
     slowdown : time with background over time without; null without any
     shared_link : the link at which contention limits it longest; null where there is none
+    measured_s : time in the log `against`; null without one, or where it has no such size [s]
     """
 
     bytes: float
@@ -52,6 +55,12 @@ class Timing:
     time_with_s: float | None = None
     slowdown: float | None = None
     shared_link: str | None = None
+    measured_s: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured time over predicted time; None where none was measured."""
+        return None if self.measured_s is None else self.measured_s / self.time_s
 
 
 @record
@@ -69,6 +78,11 @@ class CollectiveAnswer:
     title: str
     timings: tuple[Timing, ...]
 
+    @property
+    def ratios(self) -> list[float]:
+        """Measured over predicted time of each size that was measured, in ascending order."""
+        return sorted(timing.ratio for timing in self.timings if timing.ratio is not None)
+
 
 def collective(
     cluster: str,
@@ -77,10 +91,11 @@ def collective(
     devices: int | None = None,
     on: str | Sequence[int] | None = None,
     split: str | None = None,
-    bytes: str | float | Sequence[float] = "32KiB:16GiB",
+    bytes: str | float | Sequence[float] | None = None,
     algorithm: str | None = None,
     background: Sequence[str] = (),
     settings: Settings = (),
+    against: str | Path | None = None,
 ) -> CollectiveAnswer:
     """Return the time of a collective by size of its buffer, its algorithm, and what limits it.
 
@@ -92,10 +107,12 @@ def collective(
     devices : use the first N devices
     on : use these devices, in rank order, ``"0-31,64"`` or ``[0, 1, 64]``
     split : concurrent groups as in nccl-tests, ``"MOD 8"`` or ``"DIV 8"``
-    bytes : sizes of the buffer, ``"32KiB:16GiB"`` (doublings), ``2**20`` or ``[2**20, 2**30]`` [B]
+    bytes : sizes of the buffer, ``"32KiB:16GiB"`` (doublings), ``2**20`` or ``[2**20, 2**30]`` [B];
+        None for ``"32KiB:16GiB"``, or for the sizes of the log
     algorithm : instead of what the library chooses
     background : concurrent traffic, the option ``--with``: ``["all-to-all 64MiB on 0-31"]``
     settings : changes of the cluster, ``["cluster.nic.bandwidth=x2"]`` or a mapping
+    against : log of nccl-tests or rccl-tests, whose times are shown next to the predicted ones
 
     Raises
     ------
@@ -121,12 +138,14 @@ def collective(
         check_operation(other.devices, other.operation, f"--with '{text}'", (*OPERATIONS, *COPIES))
     fixed = prescribed_of(op, algorithm)
     benchmark = Benchmark(machine, split_of(ranks, split), op, fixed, others)
-    sizes = [0.0] if op == "barrier" else sizes_of(bytes)
-    timings = tuple(_timing(benchmark, nbytes) for nbytes in sizes)
+    measured = {} if against is None else measured_times(Path(against), benchmark)
+    usual = [*measured] or "32KiB:16GiB"
+    sizes = [0.0] if op == "barrier" else sizes_of(usual if bytes is None else bytes)
+    timings = tuple(_timing(benchmark, nbytes, measured.get(nbytes)) for nbytes in sizes)
     return CollectiveAnswer(benchmark.name, benchmark.title, timings)
 
 
-def _timing(benchmark: Benchmark, nbytes: float) -> Timing:
+def _timing(benchmark: Benchmark, nbytes: float, measured: float | None) -> Timing:
     cost = benchmark.cost(nbytes)
     bandwidth = nbytes / cost.seconds
     contended = benchmark.contended(nbytes) if benchmark.background else None
@@ -141,4 +160,5 @@ def _timing(benchmark: Benchmark, nbytes: float) -> Timing:
         time_with_s=contended and contended.time,
         slowdown=contended and contended.time / cost.seconds,
         shared_link=contended and contended.link,
+        measured_s=measured,
     )

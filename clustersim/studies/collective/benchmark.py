@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from clustersim import units
@@ -20,6 +21,7 @@ from clustersim.catalog.tree import nearest
 from clustersim.cost.closed_form import Cost
 from clustersim.engine.network.background_traffic import contention_of
 from clustersim.errors import ScenarioError
+from clustersim.importers.logs.nccl_tests import read_collective_log
 from clustersim.program.collectives.algorithms import ALGORITHMS
 from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.scenario.ranges import sizes_in
@@ -258,3 +260,20 @@ def background_of(text: str) -> Background:
     except ValueError as problem:
         raise ScenarioError(f"{option}: {problem}") from None
     return Background(match[1], nbytes, devices_of(match[3], option))
+
+
+def measured_times(log: Path, benchmark: Benchmark) -> Mapping[float, float]:
+    """Return the times of a log of nccl-tests by size [s], [B].
+
+    Raises
+    ------
+    CatalogError, ScenarioError
+        in one line, when it has none, or another operation or number of ranks.
+    """
+    found = read_collective_log(log)
+    if found.operation not in (None, benchmark.operation):
+        raise ScenarioError(f"{found.file}: is of {found.operation}, not of {benchmark.operation}")
+    ranks = sum(map(len, benchmark.groups))
+    if found.ranks not in (None, ranks):
+        raise ScenarioError(f"{found.file}: is of {found.ranks} ranks, not of {ranks} (--devices)")
+    return found.seconds

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from statistics import median
 from typing import Any, Final
 
 from clustersim.render.charts.lines import Lines, Series, colour_at, marker_at
@@ -40,12 +41,16 @@ def bandwidth_chart(answer: CollectiveAnswer) -> Lines:
         points = [i for i, name in enumerate(algorithms) if name == algorithm]
         x, y = tuple(sizes[i] for i in points), tuple(rates[i] for i in points)
         series.append(Series(algorithm, x, y, colour_at(place), marker_at(place), "none"))
+    if measured := [t for t in timings if t.ratio]:
+        x = tuple(timing.bytes for timing in measured)
+        y = tuple(timing.busbw / timing.ratio / 1e9 for timing in measured if timing.ratio)
+        series.append(Series("measured", x, y, "ink", "circle", "none", hollow=True))
     slow = tuple(t.busbw / t.slowdown / 1e9 for t in timings if t.slowdown is not None)
     if slow:
         series.append(Series("with concurrent traffic", sizes, slow, "ink", "", "dashed"))
     ticks = tuple((size, format_binary(size)) for size in sizes[:: max(1, len(sizes) // TICKS)])
     return Lines(
-        title=bandwidth_finding(timings),
+        title=measured_finding(answer) if measured else bandwidth_finding(timings),
         caption=answer.title,
         description="Bus bandwidth over the size of the buffer, with a marker for each algorithm.",
         contents="bus bandwidth by size",
@@ -67,6 +72,9 @@ HEADINGS: Final = ("size", "time", "algbw", "busbw", "algorithm", "bottleneck")
 CONTENDED: Final = ("with", "slowdown", "shared link")
 """Further columns with background traffic."""
 
+MEASURED: Final = ("measured", "ratio")
+"""Further columns next to a log."""
+
 WORDS: Final = ("algorithm", "bottleneck", "shared link")
 """Columns that are words."""
 
@@ -74,11 +82,21 @@ WORDS: Final = ("algorithm", "bottleneck", "shared link")
 def table(answer: CollectiveAnswer) -> list[list[str]]:
     """Return the rows of the table, its heading first."""
     contended = answer.timings[0].slowdown is not None
-    head = [*HEADINGS, *(CONTENDED if contended else ())]
-    return [head, *map(_cells, answer.timings)]
+    measured = bool(answer.ratios)
+    head = [*HEADINGS, *(CONTENDED if contended else ()), *(MEASURED if measured else ())]
+    return [head, *(_cells(timing, measured=measured) for timing in answer.timings)]
 
 
-def _cells(timing: Timing) -> list[str]:
+def measured_finding(answer: CollectiveAnswer) -> str:
+    """Return how the times of a log compare with the predicted ones, in one line."""
+    ratios = answer.ratios
+    return (
+        f"Measured times are {median(ratios):.2f} of the predicted ones in the median of"
+        f" {len(ratios)} sizes, {ratios[0]:.2f} to {ratios[-1]:.2f}"
+    )
+
+
+def _cells(timing: Timing, *, measured: bool) -> list[str]:
     cells = [
         format_binary(timing.bytes),
         format_seconds(timing.time_s),
@@ -90,4 +108,8 @@ def _cells(timing: Timing) -> list[str]:
     if timing.time_with_s is not None and timing.slowdown is not None:
         contended = format_seconds(timing.time_with_s), f"{timing.slowdown:.2f} x"
         cells += [*contended, timing.shared_link or "none"]
+    if timing.measured_s is not None:
+        cells += [format_seconds(timing.measured_s), f"{timing.ratio:.2f} x"]
+    elif measured:
+        cells += ["", ""]
     return cells
