@@ -35,6 +35,9 @@ which a model file tells, and the last two are makers."""
 SUBJECT = {
     "importers/launch/formats.py": "launch formats, named after their program",
     "importers/launch/megatron.py": "options of a program, by their names",
+    "importers/launch/sglang.py": "options of a program, by their names",
+    "importers/launch/tensorrt_llm.py": "options of a program, by their names",
+    "importers/launch/vllm.py": "options of a program, by their names",
     "importers/registry.py": "readers by the format of a file",
     "importers/models/__init__.py": "readers by the model_type of a configuration",
     "importers/models/config.py": "reasons by the model_type of a configuration",

@@ -15,7 +15,10 @@ from clustersim.errors import CatalogError, ScenarioError
 if TYPE_CHECKING:
     from clustersim.importers.registry import Imported
 
-_FORMATS = "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, megatron, hugging-face"
+_FORMATS = (
+    "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, vllm, sglang, trtllm,"
+    " megatron, hugging-face"
+)
 
 _Format = Annotated[
     str | None,

@@ -16,6 +16,7 @@ from clustersim.importers.launch.draft import LaunchDraft, scenario_draft
 from clustersim.importers.launch.formats import LAUNCHES, launch_format
 from clustersim.importers.launch.table import Launch
 from clustersim.importers.source import as_source
+from clustersim.scenario.requests import LOADS
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,24 @@ class LaunchFile:
             in one line, when the file cannot be read, is incomplete, or contradicts itself.
         """
         source = as_source(shown(self.file), self.text.encode("utf-8"))
-        return scenario_draft(source, self.launch, _choices(changes, self.file.parent))
+        draft = scenario_draft(source, self.launch, _choices(changes, self.file.parent))
+        _make_way(draft.data.get("load", {}), changes)
+        return draft
 
 
 def launch_file(file: Path, text: str) -> LaunchFile | None:
     """Return a file as a launch file, if its content is that of one."""
     name = launch_format(text)
     return None if name is None else LaunchFile(file, text, LAUNCHES[name][0])
+
+
+def _make_way(load: dict[str, Any], changes: Sequence[Change]) -> None:
+    """Leave out assumed keys of a load that contradict a change of it: of two kinds, both."""
+    for change in changes:
+        if change.path[0] == "load" and change.path[-1] in LOADS:
+            for key in (*LOADS, *(("input", "output") if change.path[-1] == "trace" else ())):
+                if key != change.path[-1]:
+                    load.pop(key, None)
 
 
 def _choices(changes: Sequence[Change], folder: Path) -> Choices:

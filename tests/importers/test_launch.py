@@ -13,10 +13,12 @@ from clustersim.catalog.reading import parse_yaml
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 from clustersim.importers.draft import Choices
 from clustersim.importers.launch.formats import LAUNCHES, launch_format
+from clustersim.importers.launch.serving import catalogue_model
 from clustersim.importers.launch.shell import MOST_LINES, read_commands
 from clustersim.importers.registry import import_file, import_source
 from clustersim.importers.source import Source, as_source
-from clustersim.scenario.load import load, load_any
+from clustersim.scenario.load import LoadedService, is_service, load, load_any, load_service
+from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.search.step.launch import launch_arguments
 from commands import ending, rejected
@@ -27,6 +29,9 @@ ON_H100 = {"cluster.name": "dgx-h100", "cluster.nodes": 8}
 CASES = {
     "megatron-llama3-8b.sh": ("megatron", {"cluster.name": "dgx-h100"}),
     "megatron-mixtral-functional.yaml": ("megatron", ON_H100),
+    "vllm-llama3.1-70b.sh": ("vllm", {"cluster.name": "dgx-h100"}),
+    "sglang-deepseek-v3.sh": ("sglang", {"cluster.name": "dgx-h200"}),
+    "trtllm-mixtral.sh": ("trtllm", {"cluster.name": "dgx-h100"}),
 }
 """Each file with its format, and what it does not state."""
 
@@ -57,7 +62,9 @@ def test_a_launch_file_is_found_by_its_content_and_runs(name):
     text = (FILES / name).read_text(encoding="utf-8")
 
     assert launch_format(text) == form
-    assert simulate(load_any(FILES / name, settings)).step_time > 0
+    loaded = load_any(FILES / name, settings)
+    result = serve(loaded) if isinstance(loaded, LoadedService) else simulate(loaded)
+    assert result.scenario.title.endswith(f"imported from {name}")
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in OPTIONS.glob("*.txt")))
@@ -299,3 +306,70 @@ def test_one_command_imports_and_runs(tmp_path, capsys):
     assert document.data["assumed"]["cluster.nodes"] == "named by the user"
     with pytest.raises(ScenarioError, match=r"megatron-llama3-8b.sh:43: plan: tensor 2"):
         simulate(load(script, {"cluster.name": "dgx-h100", "plan.data": 4}))
+
+
+# --- services -------------------------------------------------------------------------------------
+
+
+def test_a_command_of_vllm_is_the_service_that_it_starts():
+    """Degrees, formats and limits of the scheduler are read; the load of requests is assumed."""
+    imported = import_file(FILES / "vllm-llama3.1-70b.sh", Choices(cluster="dgx-h100"))
+    data = imported.draft.data
+
+    assert data["model"] == "llama3.1-70b"
+    assert data["plan"] == {"tensor": 4, "replicas": 2}
+    assert data["precision"] == {"weights": "fp8", "kv": "fp8", "wide": "bf16"}
+    assert data["engine"]["scheduler"] == {"sequences": 256, "tokens": 8192}
+    assert data["cluster"] == {"name": "dgx-h100", "nodes": 1}
+    assert {"load.concurrency", "cluster.nodes", "model"} <= data["assumed"].keys()
+    assert imported.draft.unknown == ()
+
+
+def test_attention_data_divides_the_tensor_ranks_of_sglang():
+    """With --enable-dp-attention the ranks of a node are data ranks of attention."""
+    imported = import_file(FILES / "sglang-deepseek-v3.sh", Choices(cluster="dgx-h200"))
+
+    assert imported.draft.data["plan"] == {"tensor": 2, "attention_data": 8}
+    assert imported.draft.data["cluster"]["nodes"] == 2
+    with pytest.raises(ScenarioError, match="--dp-size 3: does not divide the 4 tensor ranks"):
+        drafted(
+            "python -m sglang.launch_server --model Qwen/Qwen3-8B --tp 4 --dp-size 3"
+            " --enable-dp-attention"
+        )
+
+
+def test_another_load_replaces_the_assumed_one():
+    """A rate is set without leaving out the assumed users first."""
+    settings = ["cluster.name=dgx-h100", "load.rate=2"]
+    loaded = load_service(FILES / "trtllm-mixtral.sh", settings)
+
+    assert is_service(FILES / "trtllm-mixtral.sh")
+    assert (loaded.scenario.load.kind, loaded.scenario.load.input) == ("rate", 1024)
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("meta-llama/Llama-3.1-405B-Instruct-FP8", "llama3.1-405b"),
+        ("Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b"),
+        ("mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"),
+        ("meta-llama/Meta-Llama-3-8B", "llama3-8b"),
+        ("meta-llama/Llama-2-70b-hf", "llama2-70b"),
+        ("openai/gpt-oss-120b", "gpt-oss-120b"),
+        ("deepseek-ai/DeepSeek-V3.1", None),
+        ("laboratory/private-7b", None),
+    ],
+)
+def test_a_name_on_hugging_face_is_a_model_of_the_catalogue(name, model):
+    """The longest name that fits counts; a further digit is another model."""
+    assert catalogue_model(name) == model
+
+
+def test_a_model_in_no_file_is_requested():
+    """An unknown model is one line, and --model names another one."""
+    text = "vllm serve laboratory/private-7b -tp 2 --enforce-eager"
+
+    with pytest.raises(ScenarioError, match="is in no file of the catalogue"):
+        drafted(text)
+    found = drafted(text, model="llama3-8b").data
+    assert (found["model"], found["engine"]["graphs"]) == ("llama3-8b", None)

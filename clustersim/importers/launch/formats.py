@@ -5,15 +5,24 @@ from collections.abc import Mapping
 from typing import Final
 
 from clustersim.importers.launch.megatron import MEGATRON
+from clustersim.importers.launch.sglang import SGLANG
 from clustersim.importers.launch.table import Launch
+from clustersim.importers.launch.tensorrt_llm import TENSORRT_LLM
+from clustersim.importers.launch.vllm import VLLM
+
+
+def _command(pattern: str) -> re.Pattern[str]:
+    """Return the pattern of a file with such a word outside of comments."""
+    return re.compile(rf"^[^#\n]*(?:{pattern})", re.MULTILINE)
+
 
 LAUNCHES: Final[Mapping[str, tuple[Launch, re.Pattern[str]]]] = {
+    "vllm": (VLLM, _command(r"vllm\s+serve|vllm\.entrypoints|/vllm-openai")),
+    "sglang": (SGLANG, _command(r"sglang\.launch_server|sglang\s+serve")),
+    "trtllm": (TENSORRT_LLM, _command(r"trtllm-serve")),
     "megatron": (
         MEGATRON,
-        re.compile(
-            r"^[^#\n]*(?:--tensor-model-parallel-size|--num-attention-heads|pretrain_gpt\w*\.py)",
-            re.MULTILINE,
-        ),
+        _command(r"--tensor-model-parallel-size|--num-attention-heads|pretrain_gpt\w*\.py"),
     ),
 }
 """Each launch format: how it is read, and a pattern of its files."""

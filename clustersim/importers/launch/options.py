@@ -31,6 +31,11 @@ class Option:
     place: Place
     unknown: str = ""
 
+    @classmethod
+    def of(cls, name: str, word: Word, source: Source) -> "Option":
+        """Return a word of a command that has a meaning by its position."""
+        return cls(name, (word.text,), name, Place(source.file, word.line), word.unknown)
+
     def __str__(self) -> str:
         values = " ".join(_plain(value) for value in self.values)
         return f"{self.shown} {values}".rstrip()
