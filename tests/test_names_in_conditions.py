@@ -34,6 +34,7 @@ which a model file tells, and the last two are makers."""
 
 SUBJECT = {
     "importers/launch/formats.py": "launch formats, named after their program",
+    "importers/logs/formats.py": "formats of logs, named after their program",
     "importers/launch/megatron.py": "options of a program, by their names",
     "importers/launch/sglang.py": "options of a program, by their names",
     "importers/launch/tensorrt_llm.py": "options of a program, by their names",
