@@ -195,6 +195,21 @@ def parse_count(text: object) -> float:
     return parse_number(match[1].replace("_", "")) * _COUNTS[match[2]]
 
 
+def parse_rate(text: object) -> object:
+    """Return a rate of events, ``10/s`` or ``600/min``, in a second; another value as it is.
+
+    >>> parse_rate("10/s"), parse_rate("600/min"), parse_rate(10)
+    (10.0, 10.0, 10)
+    """
+    number, slash, unit = str(text).partition("/")
+    if not slash or unit.strip() not in _SECONDS:
+        return text
+    try:
+        return parse_number(number.strip()) / _SECONDS[unit.strip()]
+    except ValueError:
+        return text
+
+
 def _with_prefix(value: float, symbol: str, digits: int) -> str:
     for prefix in ("E", "P", "T", "G", "M", "k"):
         if abs(value) >= _DECIMAL[prefix]:

@@ -104,9 +104,10 @@ def _of_text(text: str) -> Change:
     place = setting_place(text)
     if not equals or not key:
         raise ScenarioError(f"{place}: is not of the form key=value")
+    path = key_path(key)
     limit = value if value.startswith(">") else None  # which YAML takes for a text of several lines
     data = _scale(value) or limit or parse_yaml(value, str(place), finite=False).data
-    return _finite(Change(key_path(key), data, text))
+    return _finite(Change(path, data, text))
 
 
 def _of_value(key: str, value: Any) -> Change:

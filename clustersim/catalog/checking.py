@@ -7,7 +7,7 @@ A plain value where a sourced one is needed is an assumption of the user who sta
 Shipped files state the source of every value, or the reason for assuming it.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -65,6 +65,21 @@ def checked(
         raise error("\n".join(_messages(record, tree, problems))) from None
 
 
+def unknown_keys(record: type[BaseModel], tree: Tree, without: Collection[str]) -> list[str]:
+    """Return a line for each key that a tree cannot have; its other problems are left out.
+
+    Parameters
+    ----------
+    without : keys whose tables are not looked at
+    """
+    try:
+        record.model_validate(tree.data)
+    except ValidationError as problems:
+        unknown = [one for one in problems.errors() if one["type"] == "extra_forbidden"]
+        return _lines(record, tree, [one for one in unknown if str(one["loc"][0]) not in without])
+    return []
+
+
 def shipped_record(record: type[Record], kind: str, name: str) -> Record:
     """Return a shipped file of the catalogue as a typed record.
 
@@ -81,8 +96,12 @@ def shipped_record(record: type[Record], kind: str, name: str) -> Record:
 
 def _messages(record: type[BaseModel], tree: Tree, problems: ValidationError) -> list[str]:
     """Return one line for each key at fault: a value of none of several types is one problem."""
+    return _lines(record, tree, problems.errors())
+
+
+def _lines(record: type[BaseModel], tree: Tree, problems: Iterable[Any]) -> list[str]:
     reasons: dict[tuple[str, str], list[str]] = {}
-    for problem in problems.errors():
+    for problem in problems:
         path, text = _problem(record, tree, problem)
         place = _at_fault(tree, path, problem["type"])
         reasons.setdefault((str(place), _shown(tree, path)), []).append(text)

@@ -87,6 +87,9 @@ MOST: Final = 1e24
 MAX_COUNT: Final = 10**9
 """Maximum of a whole number."""
 
+MAX_AMOUNT: Final = 1e18
+"""Maximum of a count of tokens or samples, which is no whole number of the program."""
+
 MAX_DEVICES: Final = 2**18
 """Maximum number of nodes, and of devices of all nodes together."""
 
@@ -134,7 +137,8 @@ Fraction = Annotated[float, Field(ge=LEAST, le=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(ge=LEAST, le=MOST)]
 Amount = Annotated[
-    Positive,
+    float,
+    Field(ge=LEAST, le=MAX_AMOUNT),
     BeforeValidator(units.parse_count),
     WithJsonSchema(
         {"type": ["number", "string"], "description": "count", "examples": ["300B", "1.4T"]}

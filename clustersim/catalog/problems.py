@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from clustersim.catalog.facts import SourcedValue
 from clustersim.catalog.reading import Key
 from clustersim.catalog.tree import nearest
+from clustersim.units import parse_count
 
 _MOST_LETTERS: Final = 60
 """Letters of a value that a message has at most."""
@@ -143,7 +144,24 @@ def reason(problem: Mapping[str, Any], kinds: Iterable[Any] = ()) -> str:
         text = text[:1].lower() + text[1:]
         known = isinstance(value, dict | list | BaseModel) or repr(value) in text
         return text if known else f"{text}, not {as_stated(value)}"
-    return f"{_expected(problem, list(kinds))}, not {as_stated(value)}"
+    return f"{_expected(problem, list(kinds))}, not {as_stated(value)}{_as_number(kind, value)}"
+
+
+def _as_number(kind: str, value: object) -> str:
+    """Return how a text with a suffix is written as a whole number: a k may be 1,000 or 1,024.
+
+    >>> _as_number("int_type", "8k"), _as_number("int_type", "x")
+    (' (write 8000 or 8192)', '')
+    """
+    if _WORDS.get(kind) != "a whole number" or not isinstance(value, str):
+        return ""
+    try:
+        number = parse_count(value)
+    except ValueError:
+        return ""
+    choices = [number, number * 1.024] if value.strip()[-1:] in ("k", "K") else [number]
+    whole = [f"{choice:.0f}" for choice in choices if choice == round(choice)]
+    return f" (write {' or '.join(whole)})" if whole else ""
 
 
 def merged(reasons: Iterable[str]) -> str:

@@ -34,13 +34,15 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         ("expert", "ep"): "ep expert_parallel expert_parallel_size expert_model_parallel_size",
         ("expert_tensor",): "etp expert_tensor_parallel expert_tensor_parallel_size",
         ("sequence_parallel",): "sp",
-        ("chunks", "interleave"): "vp vpp virtual_pipeline virtual_stages",
+        ("chunks", "interleave"): "vp vpp virtual virtual_pipeline virtual_stages interleave",
         ("zero", "zero_stage"): "zero_stage fsdp sharding",
         ("global",): "gbs global_batch_size batch_size",
         ("micro",): "mbs micro_batch_size microbatch",
         ("sequence", "seq"): "seq seq_len seq_length sequence_length",
         ("kv_heads",): "num_key_value_heads num_query_groups",
         ("precision",): "dtype",
+        ("clusters",): "machines machine systems computers",
+        ("accelerators",): "gpus gpu devices chips",
     }.items()
     for name in names.split()
 }

@@ -57,5 +57,10 @@ def _size(entry: "ListedEntry") -> str:
 
 
 def _billions(count: int) -> str:
-    """Return a number of parameters as models are named: ``8.03B``, ``355M``."""
-    return f"{count / 1e9:.3g}B" if count >= 1e9 else f"{count / 1e6:.3g}M"
+    """Return a number of parameters as models are named: ``8.03B``, ``355M``.
+
+    >>> _billions(8_030_000_000), _billions(1_008_000_000_000)
+    ('8.03B', '1008B')
+    """
+    amount, symbol = (count / 1e9, "B") if count >= 1e9 else (count / 1e6, "M")
+    return f"{amount:.0f}{symbol}" if amount >= 999.5 else f"{amount:.3g}{symbol}"

@@ -20,7 +20,7 @@ from pydantic_core import to_jsonable_python
 from clustersim.answers import record
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, Settings, changes_of, key_path
-from clustersim.catalog.checking import NONE_KNOWN, checked
+from clustersim.catalog.checking import NONE_KNOWN, checked, unknown_keys
 from clustersim.catalog.facts import SourcedValue
 from clustersim.catalog.files import file_hint, is_file, read_text, shown, standard_input
 from clustersim.catalog.problems import annotations_at, keys_of, types_of
@@ -28,7 +28,7 @@ from clustersim.catalog.reading import Document, Key, Place, parse_yaml, read_ya
 from clustersim.catalog.tree import Tree, bare, dotted, nearest
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
-from clustersim.scenario.references import carry_out, may_name_files, resolve
+from clustersim.scenario.references import REFERENCES, carry_out, may_name_files, resolve
 from clustersim.scenario.schema import Scenario
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ DESCRIPTIVE: Final = frozenset(
     }
 )
 """Keys of a scenario that do not state what is run."""
+
+UNTITLED: Final = {"title": "A scenario without a title"}
+"""What a scenario of keys and values has where it has no title; a file needs one."""
 
 INLINE: Final = "scenario"
 """Name of a scenario that is no file: its keys and values are given."""
@@ -299,8 +302,8 @@ def name_of(path: str | Path) -> str:
 def scenario_text(scenario: str | Path | Mapping[str, Any]) -> str:
     """Return a scenario as a text that `load_any` reads, keys and values as JSON.
 
-    >>> scenario_text("frontier-22b"), scenario_text({"cluster": {"name": "frontier"}})
-    ('frontier-22b', '{"cluster": {"name": "frontier"}}')
+    >>> scenario_text("frontier-22b"), scenario_text({"title": "Mine"})
+    ('frontier-22b', '{"title": "Mine"}')
 
     Raises
     ------
@@ -310,7 +313,7 @@ def scenario_text(scenario: str | Path | Mapping[str, Any]) -> str:
     if not isinstance(scenario, Mapping):
         return str(scenario)
     try:
-        return json.dumps(dict(scenario))
+        return json.dumps({**UNTITLED, **scenario})
     except (TypeError, ValueError):
         raise ScenarioError(
             f"{INLINE}: holds a value that is no number, text, list or table (plain values only)"
@@ -332,14 +335,27 @@ def service_from_mapping(
 def _from_mapping(
     name: str, data: Mapping[str, Any], settings: Settings
 ) -> "Loaded | LoadedService":
-    document = Document(name, dict(data), {(): Place(name)})
+    document = Document(name, {**UNTITLED, **data}, {(): Place(name)})
     return _loaded(Origin(name, document, None), changes_of(settings))
 
 
 def _loaded(origin: Origin, changes: tuple[Change, ...]) -> Loaded | LoadedService:
     tree = Tree.of(origin.document).copy()
-    resolve(tree, origin.folder, changes)
+    try:
+        resolve(tree, origin.folder, changes)
+    except (ScenarioError, CatalogError) as problem:
+        hidden = unknown_keys(_kind_of(tree), tree, {str(path[0]) for path in REFERENCES})
+        raise type(problem)("\n".join([*map(str, problem.args), *hidden])) from None
     return _checked(tree, origin, changes)
+
+
+def _kind_of(tree: Tree) -> "type[Scenario | ServingScenario]":
+    """Return the record of a scenario, which is that of a service with the key `load`."""
+    if "load" not in tree.data:
+        return Scenario
+    from clustersim.scenario import serving  # 10 ms that steps need not wait for
+
+    return serving.ServingScenario
 
 
 def _checked(
@@ -351,12 +367,7 @@ def _checked(
     """Return a tree as a checked scenario; `known` are the records of unchanged keys."""
     _check_extends(tree)
     _check_nodes(tree, origin.document)
-    kind: type[Scenario | ServingScenario] = Scenario
-    if "load" in tree.data:
-        from clustersim.scenario import serving  # 10 ms that steps need not wait for
-
-        kind = serving.ServingScenario
-    scenario = checked(kind, tree, known=known)
+    scenario = checked(_kind_of(tree), tree, known=known)
     if origin.folder is not None:  # measured cases name their own settings
         _check_assumed(tree, scenario)
     if isinstance(scenario, Scenario):

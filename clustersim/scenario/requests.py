@@ -2,9 +2,10 @@
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from clustersim.catalog.facts import NotNegative, Positive, Strict, Whole
+from clustersim.units import parse_rate
 
 MAX_TOKENS: Final = 10**8
 """Maximum length of a prompt or an output."""
@@ -83,7 +84,9 @@ class LoadFile(Strict):
     concurrency: Requests | None = Field(
         None, description="users; each sends the next request when the last one is complete"
     )
-    rate: Positive | None = Field(None, description="requests that arrive in a second [1/s]")
+    rate: Annotated[Positive | None, BeforeValidator(parse_rate)] = Field(
+        None, description="requests that arrive in a second [1/s]; also as 10/s or 600/min"
+    )
     offline: Requests | None = Field(
         None, description="requests that are all there at the start, for throughput"
     )

@@ -247,6 +247,13 @@ class RoutingFile(Strict):
         [], description="shares of the tasks for task-gate; a sequence goes to its task's expert"
     )
 
+    @property
+    def assumed(self) -> dict[str, str]:
+        """The exponent of a distribution that has one, if it is not stated."""
+        if self.load != "zipf" or "exponent" in self.model_fields_set:
+            return {}
+        return {"experts.exponent": f"{self.exponent:g}, if nothing else is stated"}
+
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
         for key, load in (("exponent", "zipf"), ("histogram", "histogram"), ("tasks", "task-gate")):

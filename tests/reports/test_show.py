@@ -156,6 +156,16 @@ def test_sites_and_prices_are_shown_with_their_sources(capsys):
     assert ending(capsys, "show", "frontier")[1].startswith("cluster frontier")
 
 
+def test_list_has_no_powers_of_ten_and_knows_machines_as_clusters(capsys):
+    """A trillion parameters are 1008B; another word for a kind has the nearest one."""
+    text = output(capsys, "list", "models")
+    _, _, error = ending(capsys, "list", "machines")
+
+    assert "e+" not in text
+    assert "(1008B parameters)" in text
+    assert "did you mean 'clusters'?" in error
+
+
 def test_list_of_a_kind_is_aligned(capsys):
     """A line an entry: its name, and its title in one column."""
     _, out, _ = ending(capsys, "list", "schedules")

@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from clustersim.catalog import finding
 from clustersim.catalog.changes import setting_text
 from clustersim.catalog.facts import sourced
+from clustersim.catalog.reading import parse_yaml
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.scenario.load import from_mapping, load
 from clustersim.scenario.schema import json_schema
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
+from small import SCENARIO as SMALL
 from wrong_values import wrong_values
 
 SCENARIO = (finding.shipped("scenario") / "frontier-22b.yaml").read_text(encoding="utf-8")
@@ -474,3 +476,44 @@ def test_run_dash_reads_standard_input(monkeypatch):
 def test_a_reason_belongs_to_a_key_of_the_scenario():
     """It is kept by the dotted key."""
     assert "batch.micro" in set_("assumed={batch.micro: a guess}").assumed
+
+
+def test_an_unknown_framework_does_not_hide_a_misspelt_key(tmp_path):
+    """Both are reported at once, each with its line and the nearest name."""
+    text = SMALL.replace("precision:", "precison:").replace("megatron-lm-2022", "megatron")
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ClustersimError) as error:
+        load(tmp_path / "mine.yaml")
+    framework, key = str(error.value).splitlines()
+
+    assert framework.endswith("no framework named 'megatron' (did you mean 'megatron-lm'?)")
+    assert key.endswith("mine.yaml:6: precison: unknown key (did you mean 'precision'?)")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("plan.interleave=2", "plan.interleave: unknown key (did you mean 'chunks'?)"),
+        ("plan.virtual=2", "plan.virtual: unknown key (did you mean 'chunks'?)"),
+        ("batch.sequence=8k", "must be a whole number, not '8k' (write 8000 or 8192)"),
+        ("batch.global=1M", "must be a whole number, not '1M' (write 1000000)"),
+        ("training.tokens=1e24", "training.tokens: must be at most 1e+18, not 1e+24"),
+        ("__dict__={a", "--set: parts of a key begin with a letter, not with '_' (plan.tensor)"),
+    ],
+)
+def test_a_setting_of_other_programs_names_what_to_write(setting, message):
+    """Other names of keys, suffixes of whole numbers, amounts without bound, names of Python."""
+    with pytest.raises(ScenarioError) as error:
+        load("frontier-22b", [setting])
+
+    assert str(error.value).splitlines()[0].endswith(message)
+
+
+def test_a_scenario_of_keys_and_values_needs_no_title(tmp_path):
+    """Of a dict it is optional, of a file it is required."""
+    data = {key: value for key, value in parse_yaml(SMALL, "x").data.items() if key != "title"}
+    (tmp_path / "mine.yaml").write_text(SMALL.partition("\n")[2], encoding="utf-8")
+
+    assert from_mapping("scenario", data).scenario.title == "A scenario without a title"
+    with pytest.raises(ScenarioError, match=r"title: missing"):
+        load(tmp_path / "mine.yaml")

@@ -91,3 +91,13 @@ def test_a_second_kind_of_load_names_the_setting_that_removes_the_first():
 
     assert f"keep one, such as rate: --set {remedy})" in str(error.value)
     assert load_service(NAME, ["load.rate=10", remedy]).scenario.load.kind == "rate"
+
+
+@pytest.mark.parametrize(("stated", "rate"), [("10/s", 10.0), ("600/min", 10.0), (10, 10.0)])
+def test_a_rate_may_have_its_unit(stated, rate):
+    """Requests in a second, or in a minute; another unit is no rate."""
+    load = {"rate": stated, "input": 1024, "output": 256}
+
+    assert load_service(NAME, {"load": load}).scenario.load.rate == rate
+    with pytest.raises(ScenarioError, match=r"load.rate: must be a number, not '10/GB'"):
+        load_service(NAME, {"load": load | {"rate": "10/GB"}})

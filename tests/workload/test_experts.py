@@ -229,3 +229,12 @@ def test_ranks_that_share_an_expert_gather_its_tokens():
 
     assert [k.operation for k in shared] == ["all-gather", "reduce-scatter"]
     assert {k.nbytes for k in shared} == {2 * 2 * 4096 * 4096 * 2}
+
+
+def test_the_default_exponent_of_zipf_is_listed_as_assumed():
+    """It decides the load, and is no longer assumed where it is stated."""
+    stated = scenario("experts={load: zipf, exponent: 1.0}")
+    default = scenario("experts={load: zipf}")
+
+    assert simulate(default).assumed["experts.exponent"] == "1, if nothing else is stated"
+    assert "experts.exponent" not in simulate(stated).assumed

@@ -329,7 +329,13 @@ def _experts(result: "Result") -> list[Row]:
         return []
     dropped = 1 - routing.kept
     lost = f", {percent(dropped)} of the tokens are dropped" if dropped > 1e-9 else ""
-    return [Row("experts", f"the fullest rank has {routing.skew:.4g} times the mean load{lost}")]
+    ratio = f"{routing.skew:.4g}"
+    load = (
+        "all ranks have the same load"
+        if ratio == "1"
+        else f"the fullest rank has {ratio} times the mean load"
+    )
+    return [Row("experts", f"{load}{lost}")]
 
 
 def _span(group: "GroupLinks") -> str:
@@ -359,8 +365,9 @@ def differs(check: "PublishedCheck") -> str:
 
 def _assumed(result: "Result") -> str:
     """Return the keys of the scenario that no source states, without those of other runs."""
-    keys = [key for key in result.scenario.assumed if not key.startswith("scaling")]
     stated, several = result.stated, len(result.stated) > _MOST_STATED
+    others = [key for key in result.assumed if key not in {*stated}]
+    keys = [key for key in others if not key.startswith("scaling")]
     given = f"{counted(len(keys), 'key')}: {', '.join(keys)}" if keys else "no key of the scenario"
     if not stated:
         return given

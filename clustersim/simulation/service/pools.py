@@ -10,6 +10,7 @@ from clustersim.inference.step_costs import NO_DRAFTING, Drafting, StepCosts
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.serving import FormatsFile, ReplicaFile, ServingScenario, replica_devices
 from clustersim.topology.cluster import Cluster, build_cluster
+from clustersim.units import counted
 from clustersim.workload.model import Transformer, build_model
 from clustersim.workload.routing import zipf_shares
 
@@ -120,8 +121,8 @@ def _check_devices(loaded: LoadedService, cluster: Cluster) -> None:
         )
     if devices > cluster.devices:
         raise PlanError(
-            f"{loaded.where('plan')}: the replicas need {devices:,} devices, but {record.nodes:,}"
-            f" nodes of '{record.name}' have {cluster.devices:,}"
+            f"{loaded.where('plan')}: the replicas need {devices:,} devices, but there are"
+            f" {cluster.devices:,} on {counted(record.nodes, 'node')} of '{record.name}'"
             f" (cluster.nodes: {-(-devices // record.node.devices):,})"
         )
 

@@ -304,7 +304,8 @@ class ServeResult:
     def assumed(self) -> dict[str, str]:
         """Keys that no source states, with the reason."""
         stated = dict.fromkeys(stated_keys(self.scenario), STATED)
-        return {**self.scenario.assumed, **stated}
+        experts = self.scenario.experts
+        return {**({} if experts is None else experts.assumed), **self.scenario.assumed, **stated}
 
     @cached_property
     def answer(self) -> ServeAnswer:

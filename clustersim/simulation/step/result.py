@@ -253,7 +253,9 @@ class Result:
     @property
     def assumed(self) -> dict[str, str]:
         """Keys without a source, with the reason: of the scenario, and those that are `stated`."""
-        return {**dict.fromkeys(self.stated, STATED), **self.scenario.assumed}
+        experts = self.scenario.experts
+        defaults = {} if experts is None else experts.assumed
+        return {**defaults, **dict.fromkeys(self.stated, STATED), **self.scenario.assumed}
 
     @cached_property
     def answer(self) -> RunAnswer:

@@ -8,7 +8,7 @@ scenario --stages--> steps and seconds --+
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, exp
+from math import ceil, exp, isfinite
 from typing import Final
 
 from clustersim.catalog.tree import dotted
@@ -323,5 +323,6 @@ def warnings_of(whole: WholeRun) -> list[str]:
             f" time between failures, {format_seconds(mean)}: most work is lost"
         )
     if not warnings and whole.expected < LOW:
-        warnings.append(f"failures every {format_seconds(mean)} leave little time for work")
+        often = f"failures every {format_seconds(mean)}" if isfinite(mean) else "planned stops"
+        warnings.append(f"{often} leave little time for work")
     return warnings

@@ -125,7 +125,10 @@ def collective(
     'n0.dev0>n0.switch'
     """
     if (devices is None) == (on is None):
-        raise ScenarioError("--devices, --on: give one of the two (--devices 8 or --on 0-7)")
+        raise ScenarioError(
+            "devices, on: state one of the two (--devices 8 or --on 0-7; in Python devices=8 or"
+            " on='0-7')"
+        )
     if devices is not None and devices > MAX_DEVICES:
         raise ScenarioError(f"--devices {devices}: more than {MAX_DEVICES:,} devices")
     ranks = devices_of(on, "--on") if on is not None else tuple(range(devices or 0))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from clustersim.catalog.changes import changes_of
-from clustersim.catalog.facts import MAX_DEVICES
+from clustersim.catalog.facts import MAX_AMOUNT, MAX_DEVICES
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.studies.size.answer import SizeAnswer
@@ -98,8 +98,8 @@ def _checked_days(days: float | None) -> float | None:
 def _check(nodes: int | None, tokens: float | None, batch_tokens: float) -> None:
     if nodes is not None and not 1 <= nodes <= MAX_DEVICES:
         raise ScenarioError(f"--nodes {nodes}: must be between 1 and {MAX_DEVICES:,}")
-    if tokens is not None and not 0 < tokens <= 1e18:
-        raise ScenarioError(f"--tokens {tokens:g}: must be above 0 and at most 1e18")
+    if tokens is not None and not 0 < tokens <= MAX_AMOUNT:
+        raise ScenarioError(f"--tokens {tokens:g}: must be above 0 and at most {MAX_AMOUNT:g}")
     if not 1 <= batch_tokens <= 1e12:
         raise ScenarioError(f"--batch-tokens {batch_tokens:g}: must be between 1 and 1e12")
 
