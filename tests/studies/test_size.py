@@ -121,6 +121,14 @@ def test_a_sizing_searches_each_shape_once_and_only_its_answer_to_one_percent(mo
     assert [parameters for parameters, gap in searched if gap == GAP] == [answer.parameters]
 
 
+def test_nodes_that_are_too_few_at_their_peak_rate_are_not_searched(monkeypatch):
+    """A model that could not train in time on any number of nodes was searched for 30 s."""
+    monkeypatch.setattr(solution, "fastest_layout", lambda *_: pytest.fail("searched a layout"))
+
+    with pytest.raises(ScenarioError, match=r"does not train on 1.4e\+12 tokens in this time"):
+        size("workstation-4x6000-ada", days=30, model="llama3-8b", tokens=1.4e12)
+
+
 def test_scenarios_of_different_models_share_their_machine():
     """A sizing computed the routes and communicators of its machine again for each model."""
     scenario = {

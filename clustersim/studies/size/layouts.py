@@ -21,6 +21,8 @@ from clustersim.scenario.schema import ClusterUse
 from clustersim.simulation.step.result import Result
 from clustersim.studies.search import fixed_keys, search_layout
 from clustersim.studies.size.answer import SizeLayout
+from clustersim.workload.flops import attention_flops, model_flops
+from clustersim.workload.model import build_model
 from clustersim.workload.ops import Recompute
 
 GAP: Final = 0.01
@@ -96,7 +98,7 @@ def fastest_layout(
     """
     settings = changes_of(machine.settings)
     own = any(change.path[0] == "offload" for change in settings)
-    loaded, fixed = _loaded(model, machine), (*FIXED, *fixed_keys(settings, ()))
+    loaded, fixed = _scenario_of(model, machine), (*FIXED, *fixed_keys(settings, ()))
     for offload in OFFLOADS[:1] if own or not _hosts_hold(loaded) else OFFLOADS:
         try:
             changed = loaded.changed({f"offload.{part}": True for part in offload})
@@ -110,6 +112,20 @@ def fastest_layout(
         if found is not None:
             return Trained(_layout(found.loaded, found.result), found.result, found.loaded)
     return None
+
+
+def least_nodes(model: str, machine: Machine, tokens: float, seconds: float) -> float:
+    """Return the nodes that train a model in some time at their peak rate, without attention.
+
+    No layout needs fewer.
+    """
+    scenario = _scenario_of(model, machine).scenario
+    shape = build_model(scenario.model, scenario.batch.sequence, 1, 1)
+    products = model_flops(shape, 1) / 3 - attention_flops(shape)  # of the forward
+    each = products * (3 if scenario.finetune is None else 1) / shape.sequence
+    peaks = scenario.cluster.node.accelerator.peak
+    peak = peaks.get(machine.precision, max(peaks.values()))
+    return each * tokens / (peak * machine.per_node * seconds)
 
 
 def _hosts_hold(loaded: Loaded) -> bool:
@@ -139,7 +155,7 @@ def _layout(loaded: Loaded, result: Result) -> SizeLayout:
     )
 
 
-def _loaded(model: str | Mapping[str, Any], machine: Machine) -> Loaded:
+def _scenario_of(model: str | Mapping[str, Any], machine: Machine) -> Loaded:
     """Return a scenario with some layout of the devices, which the search replaces."""
     sequence, devices = _sequence(model), machine.devices
     batch = batch_of(machine.batch_tokens / sequence, devices)

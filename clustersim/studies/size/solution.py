@@ -18,7 +18,14 @@ from clustersim.catalog.facts import MAX_AMOUNT, MAX_DEVICES
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.studies.size.answer import SizeAnswer
-from clustersim.studies.size.layouts import COMPARED_GAP, GAP, Machine, Trained, fastest_layout
+from clustersim.studies.size.layouts import (
+    COMPARED_GAP,
+    GAP,
+    Machine,
+    Trained,
+    fastest_layout,
+    least_nodes,
+)
 from clustersim.studies.size.sizing import DAY, ModelSteps, Sizing, conditions_of, sized_answer
 from clustersim.workload.scaling_laws import Law, find_law
 from clustersim.workload.shapes import FAMILIES, shape_of
@@ -258,10 +265,13 @@ def _fewest_nodes(
         steps = None if trained is None else request.on_tokens(trained, tokens)
         return steps if steps is not None and steps.days <= days else None
 
-    nodes, steps = 1, steps_on(1)
+    nodes, steps = 1, None
+    least = least_nodes(model, machine, tokens, days * DAY)
+    if least <= 1:
+        steps = steps_on(1)
     while steps is None and nodes * 2 <= most:
         nodes *= 2
-        steps = steps_on(nodes)
+        steps = steps_on(nodes) if least <= nodes else None
     if steps is None:
         raise ScenarioError(
             f"--days {days:g}: {model} does not train on {tokens:.3g} tokens in this time on up to"
