@@ -32,6 +32,7 @@ CASES = {
     "vllm-llama3.1-70b.sh": ("vllm", {"cluster.name": "dgx-h100"}),
     "sglang-deepseek-v3.sh": ("sglang", {"cluster.name": "dgx-h200"}),
     "trtllm-mixtral.sh": ("trtllm", {"cluster.name": "dgx-h100"}),
+    "torchtitan-llama3-70b.toml": ("torchtitan", ON_H100),
 }
 """Each file with its format, and what it does not state."""
 
@@ -373,3 +374,69 @@ def test_a_model_in_no_file_is_requested():
         drafted(text)
     found = drafted(text, model="llama3-8b").data
     assert (found["model"], found["engine"]["graphs"]) == ("llama3-8b", None)
+
+
+# --- torchtitan -----------------------------------------------------------------------------------
+
+JOB = """[model]
+name = "llama3"
+flavor = "8B"
+[training]
+local_batch_size = 2
+[parallelism]
+"""
+
+
+def test_a_job_of_torchtitan_is_the_scenario_that_it_launches():
+    """Shards are on half of the replicas; what is left of the devices is data parallel."""
+    name = "torchtitan-llama3-70b.toml"
+    imported = import_file(FILES / name, Choices(cluster="dgx-h100", nodes=8))
+    data = imported.draft.data
+
+    assert data["model"] == "llama3-70b"
+    assert data["plan"] == {
+        "tensor": 8, "data": 8, "zero": 3, "shard": 4, "sequence_parallel": True
+    }  # fmt: skip
+    assert data["batch"] == {"global": 32, "micro": 4, "sequence": 8192}
+    assert (data["precision"], data["recompute"]) == ("fp8", "full")
+    assert data["framework"]["name"] == "torchtitan"
+    assert imported.draft.unknown == ("a_new_table.key 1",)
+
+
+@pytest.mark.parametrize(
+    ("more", "key", "value"),
+    [
+        ("data_parallel_shard_degree = 1\ndata_parallel_replicate_degree = 64", "plan.zero", 0),
+        ("fsdp_reshard_after_forward = 'never'", "plan.reshard", False),
+        ("pipeline_parallel_degree = 4", "batch.micro", 1),
+        ("[activation_checkpoint]\nmode = 'none'", "recompute", "none"),
+        ("[compile]\nenable = true", "framework", "torchtitan"),
+        ("context_parallel_degree = 2", "plan.context_method", "all-gather"),
+    ],
+)
+def test_options_of_torchtitan_change_the_keys_that_they_mean(more, key, value):
+    """An option reaches its key, which differs or is missing without it."""
+    found, before = drafted(JOB + more, "job.toml").data, drafted(JOB, "job.toml").data
+    for part in key.split("."):
+        found, before = found[part], (before or {}).get(part)
+
+    assert found == value
+    assert before != value
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("data_parallel_shard_degree = 3", ":7: .* on 64 devices leaves data 64"),
+        ("tensor_parallel_degree = 'x", ":7: is not TOML"),
+        ("tensor_parallel_degree = 0", ":7: .*must be at least 1"),
+        ("pipeline_parallel_schedule = 'ZBVZeroBubble'", ":7: .*is not modelled"),
+        ("data_parallel_replicate_degree = 3", ":7: .*does not divide 64 ranks"),
+    ],
+)
+def test_a_wrong_job_of_torchtitan_is_one_line(more, problem):
+    """A truncated file, a wrong value and contradictory degrees have their line."""
+    with pytest.raises(ClustersimError, match=f"job.toml{problem}") as raised:
+        drafted(JOB + more, "job.toml")
+
+    assert "\n" not in str(raised.value)

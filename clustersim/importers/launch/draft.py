@@ -191,6 +191,12 @@ def _data(given: Given, devices: int, replica: int) -> None:
             "plan.data", f"{' x '.join(degrees)} on {devices} devices leaves data {data}"
         )
     given.values["plan.data"] = data
+    copies = given.pop("copies", 1)
+    if copies > 1:
+        sharded = data * given.get("plan.context", 1)
+        if sharded % copies:
+            raise given.wrong("of.copies", f"does not divide {sharded} ranks with the same weights")
+        given.values["plan.shard"] = sharded // copies
     steps = given.pop("accumulation")
     if "batch.global" not in given.values:
         micro = given.values["batch.micro"]

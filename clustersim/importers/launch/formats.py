@@ -8,6 +8,7 @@ from clustersim.importers.launch.megatron import MEGATRON
 from clustersim.importers.launch.sglang import SGLANG
 from clustersim.importers.launch.table import Launch
 from clustersim.importers.launch.tensorrt_llm import TENSORRT_LLM
+from clustersim.importers.launch.torchtitan import TORCHTITAN
 from clustersim.importers.launch.vllm import VLLM
 
 
@@ -20,6 +21,10 @@ LAUNCHES: Final[Mapping[str, tuple[Launch, re.Pattern[str]]]] = {
     "vllm": (VLLM, _command(r"vllm\s+serve|vllm\.entrypoints|/vllm-openai")),
     "sglang": (SGLANG, _command(r"sglang\.launch_server|sglang\s+serve")),
     "trtllm": (TENSORRT_LLM, _command(r"trtllm-serve")),
+    "torchtitan": (
+        TORCHTITAN,
+        re.compile(r"^\[(?:parallelism|activation_checkpoint)\]", re.MULTILINE),
+    ),
     "megatron": (
         MEGATRON,
         _command(r"--tensor-model-parallel-size|--num-attention-heads|pretrain_gpt\w*\.py"),
