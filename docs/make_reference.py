@@ -44,6 +44,7 @@ from clustersim.simulation.training_run.train import train
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer, compare
 from clustersim.studies.compare import files as compare_files
+from clustersim.studies.new import NewScenario
 from clustersim.studies.scale import ScalingAnswer, scale
 from clustersim.studies.scale import files as scaling_files
 from clustersim.studies.search import SearchAnswer, search
@@ -376,6 +377,13 @@ def list_page() -> Iterator[str]:
     yield from _answer("list", "list", keys)
 
 
+def new_page() -> Iterator[str]:
+    """Yield what ``new`` prints."""
+    apart = answer_keys(NewScenario)
+    keys = [key for key in apart if not key[0].startswith("search.")]
+    yield from _answer("new", "new", keys)
+
+
 def import_page() -> Iterator[str]:
     """Yield what ``import`` prints."""
     yield from _answer("import", "import", answer_keys(ImportAnswer))
@@ -469,6 +477,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "answers/collective.md": collective_page,
     "answers/study.md": study_page,
     "answers/list.md": list_page,
+    "answers/new.md": new_page,
     "answers/import.md": import_page,
     "answers/validate.md": validate_page,
     "answers/calibrate.md": calibrate_page,

@@ -169,7 +169,7 @@ def service(token, *, first=None, devices=8, fits=True, name="made-up"):
         "energy": ServiceEnergy(1e3 * devices, 1e3, 1e3 / rate, rate / 1e3, 2 * rate / 1e3),
         "cost": ServiceCost(2.0, "a quote", 1.0, rate * 1800 / devices, rate * 3600 / devices),
     }
-    return ServeAnswer(**(empty | rest | numbers))
+    return ServeAnswer(**(empty | rest | numbers | {"expectations": ()}))
 
 
 def made_up(kind, size=1.0, *, fits=True):

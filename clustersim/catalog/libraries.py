@@ -8,6 +8,7 @@ from clustersim.catalog.facts import (
     Bandwidth,
     Fact,
     Fraction,
+    Line,
     Parts,
     Positive,
     Record,
@@ -85,7 +86,8 @@ class LibraryRecord(Record):
     devices of a larger node, over that of a larger ring; 1 if missing. `rate` is, for each
     operation, the share of the bandwidth of its measured table (`topologies/kernels`) that training
     reaches in a node, and `skew` the time that a call takes there beyond the table; operations
-    without a rate have the closed form in training.
+    without a rate have the closed form in training. `framework` is the profile that new scenarios
+    of machines with this library have; that of `clustersim new --framework` if missing.
     """
 
     kind: Literal["library"]
@@ -100,6 +102,7 @@ class LibraryRecord(Record):
     pairing: Fact[Positive] | None = None
     rate: Fact[dict[Operation, Fraction]] | None = None
     skew: Fact[Seconds] | None = None
+    framework: Fact[Line] | None = None
 
     @model_validator(mode="after")
     def _choices_exist(self) -> Self:

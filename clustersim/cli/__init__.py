@@ -23,6 +23,7 @@ from clustersim.cli.process import describe, end_in_order, outlive_readers, with
 from clustersim.errors import CatalogError, ExecutorError, ScenarioError
 
 VERBS: Final = {
+    "new": "Write a first scenario with the best layout that fits.",
     "run": "Simulate one training step: its time, and where it goes.",
     "serve": "Simulate inference requests: latency, throughput, goodput.",
     "scale": "Scaling curves: efficiency, and causes of lost efficiency.",

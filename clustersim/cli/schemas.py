@@ -19,6 +19,7 @@ from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer
+from clustersim.studies.new import NewScenario
 from clustersim.studies.scale import ScalingAnswer
 from clustersim.studies.search import SearchAnswer
 from clustersim.studies.size import SizeAnswer
@@ -35,6 +36,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "whatif": WhatIfAnswer,
     "sweep": SweepAnswer,
     "search": SearchAnswer,
+    "new": NewScenario,
     "size": SizeAnswer,
     "train": TrainAnswer,
     "study": StoredStudies | StoredRuns,

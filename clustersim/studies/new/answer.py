@@ -1,0 +1,124 @@
+"""A new scenario: the best layout of a draft, and the file that explains it."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from clustersim.answers import record
+from clustersim.errors import ScenarioError
+from clustersim.scenario.load import Loaded, from_mapping
+from clustersim.scenario.schema import PlanFile
+from clustersim.scenario.serving import ServingPlanFile
+from clustersim.simulation.limits import Limits
+from clustersim.simulation.step.answer import RunAnswer
+from clustersim.studies.new.alternatives import Alternative, alternatives
+from clustersim.studies.new.draft import Draft
+from clustersim.studies.search import RankedLayout, SearchAnswer, search
+
+SECONDS: Final = 30.0
+"""Time after which a search ends with the best so far [s]."""
+
+
+@record
+class NewScenario:
+    """A new scenario with the best layout, and why it has it.
+
+    Attributes
+    ----------
+    scenario : keys and values of the file
+    search : how the layout was found, as `search --json`
+    alternatives : neighbouring layouts, with what each would cost; none of a service
+    faster : the best layout with less room in memory than the errors of predictions; null where it
+        is this one
+    """
+
+    scenario: Mapping[str, Any]
+    search: SearchAnswer
+    alternatives: tuple[Alternative, ...]
+    faster: RankedLayout | None = None
+
+
+def new_scenario(draft: Draft, seconds: float = SECONDS) -> NewScenario:
+    """Return the scenario of a draft with its best layout.
+
+    The search runs in this process: it takes a few seconds, and workers as long to start.
+
+    Parameters
+    ----------
+    seconds : time after which the search ends with the best so far [s]
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        in one line, for invalid input, and where no layout fits in memory.
+    """
+    served = "load" in draft.data
+    answer, faster = _with_margin(draft, seconds)
+    if answer.scenario is None:
+        raise ScenarioError(_why_none(answer, draft))
+    data = dict(answer.scenario)
+    data.pop("pools", None)
+    data["plan"] = _notable(data["plan"], ServingPlanFile if served else PlanFile)
+    data["assumed"] = dict(draft.assumed)
+    if not draft.assumed:
+        del data["assumed"]
+    found: tuple[Alternative, ...] = ()
+    if isinstance(answer.best, RunAnswer):
+        best: Loaded = from_mapping("new", {**data, "assumed": {}})
+        found = tuple(alternatives(best, answer.best.step_time_s))
+    return NewScenario(data, answer, found, faster)
+
+
+def _with_margin(draft: Draft, seconds: float) -> tuple[SearchAnswer, RankedLayout | None]:
+    """Return the search of the best layout with more room than the errors of predicted memory.
+
+    Where no layout has that room, it is the best of those that fit.  The second value is the best
+    layout without that room, where it is another one.
+    """
+    plain = _searched(draft, seconds)
+    best = plain.best
+    if not isinstance(best, RunAnswer) or not best.memory.tight or best.memory.errors.above is None:
+        return plain, None
+    room = best.memory.capacity_bytes / best.memory.errors.above
+    remaining = max(seconds - plain.wall_s, seconds / 2)
+    within = _searched(draft, remaining, {"memory_peak_bytes": room})
+    return (plain, None) if within.best is None else (within, plain.ranked[0])
+
+
+def _searched(draft: Draft, seconds: float, limits: Limits = ()) -> SearchAnswer:
+    return search(
+        draft.data,
+        devices=draft.devices if "load" in draft.data else None,
+        free=draft.free,
+        limits=limits,
+        settings=draft.fixed,
+        seconds=seconds,
+        top=2,
+        jobs=1,
+    )
+
+
+def _notable(
+    plan: Mapping[str, Any], kind: type[PlanFile] | type[ServingPlanFile]
+) -> dict[str, Any]:
+    """Return the keys of a plan that differ from their defaults, and its main degrees."""
+    usual = kind().model_dump(mode="json", by_alias=True)
+    main = ("tensor", "pipeline", "data") if kind is PlanFile else ("tensor", "replicas")
+    notable = {
+        key: value
+        for key, value in plan.items()
+        if key in main or (key != "placement" and value != usual.get(key))
+    }
+    if notable.get("chunks") == 1:
+        del notable["chunks"]
+    return notable
+
+
+def _why_none(answer: SearchAnswer, draft: Draft) -> str:
+    """Return why there is no layout, and what to change."""
+    counts, use = answer.layouts, draft.data["cluster"]
+    stable = ", and none sustains the load" if "load" in draft.data else ""
+    return (
+        f"--nodes {use['nodes']}: no layout of {draft.data['model']} fits on {draft.devices:,}"
+        f" devices of {use['name']}: {counts.memory:,} layouts need"
+        f" more memory{stable} (use more nodes, a smaller model or a shorter sequence)"
+    )

@@ -1,0 +1,198 @@
+"""`clustersim new`: the written file runs, has the best layout that fits, and explains it."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import clustersim
+from clustersim.catalog.finding import entry_names
+from clustersim.plan.checks import divisors
+from clustersim.scenario.load import load_any
+from clustersim.scenario.machine import load_cluster
+from clustersim.studies.new import Machine, new_scenario, service_draft, step_draft
+from clustersim.studies.new.draft import STEP_TOKENS, usual_batch
+from clustersim.studies.new.text import file_text
+from commands import output, rejected
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "new-scenario.yaml"
+
+SMALL = Machine("gpt3-1.3b", "dgx-a100", 1)
+"""A model and a machine whose search takes a second."""
+
+
+@pytest.fixture(scope="module")
+def small_step():
+    """The new scenario of a small model, from a draft with few layouts."""
+    return new_scenario(step_draft(SMALL, sequence=2048, batch=64))
+
+
+def test_the_written_file_is_the_best_of_its_search(small_step, tmp_path):
+    """The file loads, and its answer equals that of the search to the last digit."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(file_text(small_step, "clustersim new"), encoding="utf-8")
+    found, answer = small_step.search, clustersim.simulate(file).answer
+
+    assert answer.step_time_s == found.best.step_time_s == found.ranked[0].measures["step_time_s"]
+    assert answer.memory.fits
+    assert not answer.memory.tight
+    assert answer.assumed.keys() >= {"framework", "precision"}
+    assert found.gap == 0
+    assert len(found.ranked) >= found.proven == 2
+
+
+def test_alternatives_are_what_their_changes_give(small_step):
+    """Each neighbour is replayed with its changes; none that fits with the same room is faster."""
+    best = small_step.search.best
+    data = {**small_step.scenario, "assumed": {}}
+    replayed = [each for each in small_step.alternatives if each.step_time_s is not None]
+
+    assert {each.key for each in small_step.alternatives} >= {"plan.tensor", "recompute"}
+    for each in replayed:
+        again = clustersim.simulate(data, dict(each.set_)).answer
+        assert again.step_time_s == each.step_time_s
+        assert again.memory.peak_bytes == each.memory_peak_bytes
+    assert all(each.step_time_s >= best.step_time_s for each in replayed)
+
+
+def test_the_file_reads_as_it_did(small_step):
+    """Values with what they are and cost, below the prediction; numbers of comments may differ."""
+    text = file_text(small_step, "clustersim new --model gpt3-1.3b --cluster dgx-a100")
+
+    assert masked(text) == masked(GOLDEN.read_text(encoding="utf-8"))
+
+
+def masked(text):
+    """Return a file with N for the decimal numbers of its comments."""
+    lines = [line.partition("#") for line in text.splitlines()]
+    return [(value, re.sub(r"[+-]?\d[\d,]*\.?\d*", "N", comment)) for value, _, comment in lines]
+
+
+def test_a_layout_has_room_for_the_errors_of_memory():
+    """A faster layout whose memory is tight is named, and not chosen."""
+    new = new_scenario(step_draft(Machine("llama3-8b", "dgx-h100", 1), sequence=4096, batch=128))
+
+    assert new.faster is not None
+    assert new.faster.tight
+    assert new.faster.value > new.search.ranked[0].value
+    assert not new.search.best.memory.tight
+    assert "less room: " in file_text(new, "clustersim new")
+
+
+def test_the_written_service_runs(capsys, here):
+    """`--serve` writes a service whose answer is that of its search."""
+    words = ("--model", "llama3-8b", "--cluster", "dgx-h100", "--serve", "--concurrency", "4")
+    out = output(
+        capsys, "new", *words, "--input", "128", "--output", "16", "-o", "mine.yaml", "--json"
+    )
+    new, answer = json.loads(out), clustersim.serve("mine.yaml").answer
+
+    assert answer.output_tokens_per_s == new["search"]["best"]["output_tokens_per_s"]
+    assert {"engine", "precision"} <= new["scenario"]["assumed"].keys()
+    assert "load.input" not in new["scenario"]["assumed"]
+
+
+def test_the_command_writes_a_file_that_runs_and_replaces_none(capsys, here):
+    """The printed command runs; a second one leaves the file as it is without `--force`."""
+    words = ("new", "--model", "gpt3-1.3b", "--cluster", "dgx-a100", "--batch", "64")
+    out = output(capsys, *words, "--sequence", "2048")
+    file = here / "gpt3-1.3b-dgx-a100.yaml"
+
+    assert f"written       {file.name} (clustersim run {file.name})" in out
+    assert "second best   " in out
+    assert json.loads(output(capsys, "run", file.name, "--json"))["memory"]["fits"]
+    before = file.read_text(encoding="utf-8")
+    assert "already exists (use --force to replace it)" in rejected(capsys, *words)
+    assert file.read_text(encoding="utf-8") == before
+    assert "written" in output(capsys, *words, "--sequence", "1024", "--force")
+    assert "sequence: 1024" in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "--model, --cluster: needed without a terminal (clustersim new --model llama3-70b"),
+        ("--model llama3-8b", "--cluster: needed without a terminal"),
+        ("--model lama3-8b --cluster dgx-h100", "no model named 'lama3-8b' (did you mean"),
+        ("--model llama3-8b --cluster dgx-h10", "no cluster named 'dgx-h10' (did you mean"),
+        ("--model llama3-8b --cluster dgx-h100 --nodes 0", "--nodes 0: must be greater than 0"),
+        ("--model llama3-8b --cluster dgx-h100 --framework x", "no framework named 'x'"),
+        ("--model llama3-8b --cluster tpu-v4-pod", "--framework: needed for tpu-v4-pod"),
+        ("--model llama3-405b --cluster dgx-h100", "no layout of llama3-405b fits on 8 devices"),
+        ("--model llama3-8b --cluster dgx-h100 --rate 2 --batch 3", "--batch: has no effect on a"),
+        ("--model llama3-8b --cluster dgx-h100 --rate 2 --concurrency 3", "has one load"),
+    ],
+)
+def test_wrong_options_are_one_line_and_write_nothing(capsys, here, words, message):
+    """Exit code 2, no traceback, no file."""
+    assert message in rejected(capsys, "new", *words.split())
+    assert not [*here.iterdir()]
+
+
+def test_a_batch_divides_among_many_layouts():
+    """It has about the usual tokens, and is a multiple of what the devices can share."""
+    for devices in (1, 8, 48, 64, 384, 3072, 16_384):
+        batch = usual_batch(4096, devices)
+        shared = max(each for each in divisors(devices) if each <= STEP_TOKENS / 4096)
+
+        assert batch % shared == 0
+        assert 0.6 < batch * 4096 / STEP_TOKENS < 1.5
+
+
+def test_every_library_of_a_shipped_machine_has_a_usual_framework():
+    """All but those of TPUs, of whose software there is no profile."""
+    libraries = [load_cluster(name, 1).node.library for name in entry_names("cluster")]
+
+    assert {each.name for each in libraries if each.framework is None} == {"tpu-ici"}
+    assert {each.framework for each in libraries} - {None} <= {*entry_names("framework")}
+
+
+def test_a_device_without_bf16_gets_fp16():
+    """V100 multiplies no bf16, so that a scenario for it has fp16."""
+    assert step_draft(Machine("gpt3-1.3b", "dgx-1v", 1)).data["precision"] == "fp16"
+    assert service_draft(Machine("gpt3-1.3b", "dgx-h100", 1)).data["precision"] == "bf16"
+
+
+def answered(folder, *answers):
+    """Return what `clustersim new` prints on a terminal whose user enters some lines."""
+    package = Path(__file__).resolve().parents[2]
+    main, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "clustersim", "new"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(package), "TERM": "dumb", "COLUMNS": "200"},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )
+    os.close(terminal)
+    os.write(main, "".join(f"{answer}\n" for answer in answers).encode())
+    printed, end = b"", time.monotonic() + 120
+    try:
+        while time.monotonic() < end and (more := os.read(main, 4096)):
+            printed += more
+    except OSError:
+        pass  # the terminal of a process that has ended
+    finally:
+        os.close(main)
+        code = process.wait(timeout=60)
+    return code, printed.decode()
+
+
+def test_five_questions_on_a_terminal_give_a_scenario(tmp_path):
+    """A misspelt name is asked for again, with the nearest; the defaults are those of Enter."""
+    code, printed = answered(tmp_path, "", "gpt3-1.3", "gpt3-1.3b", "dgx-a100", "1", "2048")
+
+    assert code == 0, printed
+    for question in ("Training or service", "Model", "Cluster", "Nodes", "Tokens of a sequence"):
+        assert question in printed
+    assert "'gpt3-1.3' is none of these names (did you mean 'gpt3-1.3b'" in printed
+    loaded = load_any(tmp_path / "gpt3-1.3b-dgx-a100.yaml")
+    assert loaded.scenario.batch.sequence == 2048
