@@ -38,6 +38,7 @@ SUBJECT = {
     "importers/launch/megatron.py": "options of a program, by their names",
     "importers/launch/sglang.py": "options of a program, by their names",
     "importers/launch/tensorrt_llm.py": "options of a program, by their names",
+    "importers/launch/accelerate.py": "options of a program, by their names",
     "importers/launch/torchtitan.py": "options of a program, by their names",
     "importers/launch/vllm.py": "options of a program, by their names",
     "importers/registry.py": "readers by the format of a file",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FORMATS = (
     "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, vllm, sglang, trtllm,"
-    " torchtitan, megatron, hugging-face"
+    " torchtitan, accelerate, megatron, hugging-face"
 )
 
 _Format = Annotated[

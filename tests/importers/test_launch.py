@@ -33,6 +33,7 @@ CASES = {
     "sglang-deepseek-v3.sh": ("sglang", {"cluster.name": "dgx-h200"}),
     "trtllm-mixtral.sh": ("trtllm", {"cluster.name": "dgx-h100"}),
     "torchtitan-llama3-70b.toml": ("torchtitan", ON_H100),
+    "accelerate-fsdp.yaml": ("accelerate", {"cluster.name": "dgx-h100", "model": "llama3-8b"}),
 }
 """Each file with its format, and what it does not state."""
 
@@ -89,7 +90,11 @@ def test_every_documented_option_is_read_or_ignored_with_a_reason(name):
 def test_no_option_is_skipped_in_silence(name):
     """Every option of a file is listed as read, ignored or unknown, once."""
     form, settings = CASES[name]
-    choices = Choices(cluster=settings["cluster.name"], nodes=settings.get("cluster.nodes"))
+    choices = Choices(
+        cluster=settings["cluster.name"],
+        nodes=settings.get("cluster.nodes"),
+        model=settings.get("model"),
+    )
     source = as_source(name, (FILES / name).read_bytes())
     options = LAUNCHES[form][0].options(source)
     draft = import_source(source, choices).draft
@@ -272,6 +277,10 @@ def test_a_long_or_binary_launch_file_is_one_line():
 
     with pytest.raises(CatalogError, match="has more than 20,000 lines"):
         drafted(line + "true\n" * MOST_LINES)
+    with pytest.raises(CatalogError, match="expands to more than"):
+        drafted("X=--lr\n" + 'X="$X$X"\n' * 60 + line)
+    with pytest.raises(CatalogError, match="expands to more than"):
+        drafted("X=(a)\n" + 'X+=("${X[@]}")\n' * 60 + line)
     with pytest.raises(CatalogError, match=":2: is binary"):
         as_source("train.sh", line.encode() + b"\0")
 
@@ -440,3 +449,17 @@ def test_a_wrong_job_of_torchtitan_is_one_line(more, problem):
         drafted(JOB + more, "job.toml")
 
     assert "\n" not in str(raised.value)
+
+
+def test_a_configuration_of_accelerate_shards_within_a_node():
+    """Model and batch are not in the file: the model is named, the batch assumed."""
+    name = FILES / "accelerate-fsdp.yaml"
+    draft = import_file(name, Choices(cluster="dgx-h100", model="llama3-8b")).draft
+
+    assert draft.data["plan"] == {"zero": 3, "shard": 8, "data": 16}
+    assert draft.data["framework"]["sharding"] == {"prefetch": 1, "reduce": 2}
+    assert {"batch.micro", "batch.sequence", "batch.global"} <= draft.data["assumed"].keys()
+    with pytest.raises(ScenarioError, match="states no model"):
+        import_file(name, Choices(cluster="dgx-h100"))
+    with pytest.raises(ScenarioError, match=":19: num_processes 16: the machine has 32 devices"):
+        import_file(name, Choices(cluster="dgx-h100", nodes=4, model="llama3-8b"))

@@ -108,7 +108,9 @@ def scenario_draft(source: Source, launch: Launch, choices: Choices) -> LaunchDr
         raise ScenarioError(f"{escaped(source.file)}: has no option that is known (--format?)")
     _model_by_name(given, choices)
     each = _devices_of_node(given, choices)
+    given.values["of.each"] = each
     launch.finish(given)
+    del given.values["of.each"]
     needed = _devices(given, launch)
     nodes = _nodes(given, choices, each, None if launch.service is False else needed)
     if not launch.service:
@@ -185,6 +187,9 @@ def _data(given: Given, devices: int, replica: int) -> None:
         raise given.wrong(
             key, f"{' x '.join(degrees)} = {replica} devices of a replica do not divide {devices}"
         )
+    processes = given.pop("all_processes")
+    if processes not in (None, devices):
+        raise given.wrong("of.all_processes", f"the machine has {devices} devices (--nodes)")
     data = devices // replica
     if given.get("plan.data", data) != data:
         raise given.wrong(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from clustersim.importers.launch.accelerate import ACCELERATE
 from clustersim.importers.launch.megatron import MEGATRON
 from clustersim.importers.launch.sglang import SGLANG
 from clustersim.importers.launch.table import Launch
@@ -24,6 +25,10 @@ LAUNCHES: Final[Mapping[str, tuple[Launch, re.Pattern[str]]]] = {
     "torchtitan": (
         TORCHTITAN,
         re.compile(r"^\[(?:parallelism|activation_checkpoint)\]", re.MULTILINE),
+    ),
+    "accelerate": (
+        ACCELERATE,
+        re.compile(r"^(?:fsdp_config|compute_environment):", re.MULTILINE),
     ),
     "megatron": (
         MEGATRON,

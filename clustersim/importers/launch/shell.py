@@ -20,6 +20,9 @@ MOST_LINES: Final = 20_000
 MOST_WORDS: Final = 100_000
 """Words of all commands with their variables expanded, at most."""
 
+MOST_LETTERS: Final = 200_000
+"""Letters of an expanded word, at most."""
+
 MOST_NESTED: Final = 8
 """Levels of scripts in words (`bash -c`), of defaults and of brackets."""
 
@@ -184,8 +187,11 @@ class _Script:
             return [word for item in raw.array for word in self._expand(item)]
         words = _fields(_Expansion(self.source, self.variables, raw.line).parts(raw.text), raw.line)
         self.words += len(words)
-        if self.words > MOST_WORDS:
-            raise self.source.wrong(raw.line, f"expands to more than {MOST_WORDS:,} words")
+        if self.words > MOST_WORDS or sum(len(word.text) for word in words) > MOST_LETTERS:
+            raise self.source.wrong(
+                raw.line,
+                f"expands to more than {MOST_WORDS:,} words or {MOST_LETTERS:,} letters",
+            )
         return words if split or len(words) < 2 else [_joined(words, " ")]
 
 
