@@ -145,7 +145,7 @@ Amount = Annotated[
     ),
 ]
 """A count of tokens or samples, which may be a billion: ``300B``."""
-NotNegative = Annotated[float, Field(ge=0, le=MOST)]
+NotNegative = Annotated[float, Field(ge=0, le=MOST), AfterValidator(abs)]  # -0.0 prints as -0
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT, strict=True)]
 Whole = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
 Nodes = Annotated[int, Field(ge=1, le=MAX_DEVICES, strict=True)]

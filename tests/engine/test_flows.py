@@ -159,3 +159,14 @@ def test_the_table_shows_each_flow(file, capsys):
 
     shown = capsys.readouterr().out
     assert all(word in shown for word in ("two", "f0", "f1", "a>b", "finish [s]", "makespan 5 s"))
+
+
+def test_a_negative_zero_is_zero(tmp_path, capsys):
+    """A table had -0 bytes."""
+    case = copy.deepcopy(GOOD)
+    case["cases"][0]["flows"][0]["bytes"] = -0.0
+    path = tmp_path / "flows.json"
+    path.write_text(json.dumps(case))
+    flows(path, json_output=False)
+
+    assert "-0" not in capsys.readouterr().out

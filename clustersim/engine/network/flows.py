@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from simpy import Environment
 from simpy.events import Event, Timeout
 
-from clustersim.catalog.facts import MOST
+from clustersim.catalog.facts import MOST, NotNegative
 from clustersim.catalog.files import read_text
 from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import Transfer
@@ -46,15 +46,15 @@ class Link(_Item):
     """A directed link: bandwidth [B/s] and latency [s]."""
 
     bandwidth: float = Field(gt=0, le=MOST)
-    latency: float = Field(ge=0, le=MOST)
+    latency: NotNegative
 
 
 class Flow(_Item):
     """A flow: the ids of the links that it crosses, its start [s] and its size [B]."""
 
     route: list[str]
-    start: float = Field(ge=0, le=MOST)
-    bytes: float = Field(ge=0, le=MOST)
+    start: NotNegative
+    bytes: NotNegative
 
 
 class FlowCase(_Item):
