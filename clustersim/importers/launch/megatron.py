@@ -61,6 +61,8 @@ def _pattern(option: Option) -> int | list[int]:
     text = str(option.value).strip()
     if not text.startswith(("[", "(")):
         return option.count()
+    if not re.fullmatch(r"[0-9\s\[\]()+*,]{,2000}", text):
+        raise option.wrong("must be a number, or a list such as ([0]*3+[1]*58)")
     try:
         return _list(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -475,14 +475,18 @@ _OPERATIONS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
 }
 
 
+_SUM: Final = re.compile(r"[0-9\s()+*/%-]*")
+"""Letters of a sum; others would be names, or numbers that Python warns about."""
+
+
 def whole_number(text: str) -> int:
     """Return the value of a sum of whole numbers, ``8 * 4``; ValueError for any other text.
 
     >>> whole_number("(8 * 4) / 2")
     16
     """
-    if len(text) > 500:
-        raise ValueError("is too long")
+    if len(text) > 500 or not _SUM.fullmatch(text):
+        raise ValueError("is no sum of whole numbers")
     try:
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ZeroDivisionError, RecursionError, MemoryError):
