@@ -167,12 +167,14 @@ def rank(
         failed=reasons_of(both, FAILED),
         points=rows,
         unranked=_grouped(variants, [(i, rows[i]["why"]) for i in _unranked(rows, by)]),
-        rate=_rate(variants[fitting[0]["position"]]) if fitting and by in MONEY else None,
+        rate=_rate(base, best) if fitting and by in MONEY else None,
     )
 
 
-def _rate(best: Variant) -> str | None:
-    scenario = best.load_any().scenario
+def _rate(base: Loaded | LoadedService, best: Mapping[str, Value]) -> str | None:
+    """Return the rate of a device of a combination, which its machine and `costs` decide."""
+    decisive = {key: best[key] for key in best if key.startswith(("cluster.", "costs."))}
+    scenario = base.changed(decisive).scenario
     return rate_text(scenario.costs, scenario.cluster.node.accelerator.name)
 
 

@@ -4,7 +4,6 @@ scenario --free keys--> layouts --memory, bounds within limits--> candidates, th
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -15,6 +14,7 @@ from clustersim.arrays import Floats
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.errors import ScenarioError
 from clustersim.runs.variants import Run, Variant
+from clustersim.runs.workers import Workers
 from clustersim.scenario.load import LoadedService, load_service
 from clustersim.scenario.ranges import values_of
 from clustersim.simulation.limits import Limits, excess_of, missed_limits, read_limits
@@ -81,7 +81,7 @@ class ServiceRequest:
         return [Variant(self.scenario, self.changes)]
 
     def layouts(
-        self, executor: Executor, on_progress: OnProgress, deadline: Deadline = NO_DEADLINE
+        self, executor: Workers, on_progress: OnProgress, deadline: Deadline = NO_DEADLINE
     ) -> "ServiceLayouts":
         """Return the layouts that can fit, with their bounds.
 

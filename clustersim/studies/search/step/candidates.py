@@ -5,7 +5,7 @@ spaces --a task for each number of stages--> bounds of time and memory --sorted-
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from functools import partial
 from math import inf, isfinite
@@ -16,6 +16,7 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.changes import Change
 from clustersim.errors import PlanError
+from clustersim.runs.workers import Workers
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.step.check import scenario_problems
 from clustersim.simulation.step.result import Result
@@ -139,7 +140,7 @@ OnBounds = Callable[[int, int], None]
 
 
 def candidates_of(
-    bases: Sequence[Base], executor: Executor, on_bounds: OnBounds, deadline: Deadline
+    bases: Sequence[Base], executor: Workers, on_bounds: OnBounds, deadline: Deadline
 ) -> Candidates:
     """Return the candidates of some scenarios.
 
@@ -151,13 +152,10 @@ def candidates_of(
     """
     parts = [(base, layouts) for base in bases for layouts in base.space.layouts]
     pieces = _pieces(parts, deadline)
-    futures = {executor.submit(_task(parts[one.part][0]), one.layouts): one for one in pieces}
-    known = _known_in_time(futures, on_bounds, deadline)
+    known = _known_in_time(parts, pieces, executor, on_bounds, deadline)
     bounds, memory, limited = [], 0, 0
-    for future, piece in futures.items():
-        if future not in known:
-            continue
-        found, base = future.result(), parts[piece.part][0]
+    for at, found in known.items():
+        piece, base = pieces[at], parts[pieces[at].part][0]
         memory, limited = memory + found.excluded, limited + found.limited
         places = np.full(len(found.seconds), piece.part)
         cost = (found.joules if base.energy else found.seconds) / base.scale
@@ -172,7 +170,7 @@ def candidates_of(
         tuple(parts),
         memory,
         limited,
-        sum(piece.size for future, piece in futures.items() if future not in known),
+        sum(piece.size for at, piece in enumerate(pieces) if at not in known),
     )
 
 
@@ -222,27 +220,35 @@ def _pieces(parts: Sequence[tuple[Base, StageLayouts]], deadline: Deadline) -> l
 
 
 def _known_in_time(
-    futures: Mapping[Future[PartBounds], _Piece], on_bounds: OnBounds, deadline: Deadline
-) -> set[Future[PartBounds]]:
-    """Return the tasks that end before the replays have to begin, and cancel the others.
+    parts: Sequence[tuple[Base, StageLayouts]],
+    pieces: Sequence[_Piece],
+    executor: Workers,
+    on_bounds: OnBounds,
+    deadline: Deadline,
+) -> dict[int, PartBounds]:
+    """Return the bounds of the pieces that end before the replays have to begin.
+
+    Only as many tasks are in flight as workers need, so that none waits before the replays.
 
     Raises
     ------
     ScenarioError
         when no task ends in time.
     """
-    soon = deadline.part(SHARE_OF_BOUNDS)
-    known, waiting = set[Future[PartBounds]](), {*futures}
-    valid = sum(piece.size for piece in futures.values())
-    while waiting and (soon if known else deadline).patience != 0:
-        patience = (soon if known else deadline).patience
-        ended, waiting = wait(waiting, patience, FIRST_COMPLETED)
-        known |= ended
-        on_bounds(sum(futures[future].size for future in known), valid)
+    soon, valid = deadline.part(SHARE_OF_BOUNDS), sum(piece.size for piece in pieces)
+    known: dict[int, PartBounds] = {}
+    running: dict[Future[PartBounds], int] = {}
+    following = 0
+    while len(known) < len(pieces) and (patience := (soon if known else deadline).patience) != 0:
+        while following < len(pieces) and len(running) < executor.capacity:
+            base, layouts = parts[pieces[following].part][0], pieces[following].layouts
+            running[executor.submit(_task(base), layouts)] = following
+            following += 1
+        for future in wait(running, patience, FIRST_COMPLETED).done:
+            known[running.pop(future)] = future.result()
+        on_bounds(sum(pieces[at].size for at in known), valid)
     if not known:
         deadline.check()
-    for future in waiting:
-        future.cancel()
     return known
 
 

@@ -4,7 +4,6 @@ scenario --free keys--> spaces --bounds--> candidates, the best bound first
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
@@ -14,6 +13,7 @@ from clustersim.cost.power import machine_power, missing_power
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import Run, Variant
+from clustersim.runs.workers import Workers
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.limits import Limits, kinds_of, read_limits
 from clustersim.simulation.measures import MONEY, Measure, check_measure, measures_of
@@ -99,7 +99,7 @@ class StepRequest:
         return [Variant(self.scenario, (*self.changes, *further)) for further, _ in self.bases]
 
     def layouts(
-        self, executor: Executor, on_progress: OnProgress, deadline: Deadline = NO_DEADLINE
+        self, executor: Workers, on_progress: OnProgress, deadline: Deadline = NO_DEADLINE
     ) -> "StepLayouts":
         """Return the layouts that can fit, with their bounds.
 
