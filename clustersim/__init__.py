@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from clustersim.simulation.step.result import Result
     from clustersim.simulation.step.simulate import simulate
     from clustersim.simulation.training_run.train import train
+    from clustersim.studies.check import check
     from clustersim.studies.collective import collective
     from clustersim.studies.compare import compare
     from clustersim.studies.scale import scale
@@ -48,6 +49,7 @@ __all__ = [
     "ServeResult",
     "SimulationError",
     "__version__",
+    "check",
     "collective",
     "compare",
     "replicate",
@@ -65,6 +67,7 @@ __all__ = [
 _MODULES = {
     "Result": "clustersim.simulation.step.result",
     "ServeResult": "clustersim.simulation.service.result",
+    "check": "clustersim.studies.check",
     "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
     "replicate": "clustersim.simulation.step.replications",

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from schema_keys import Key, answer_keys, case_keys, check_meanings, file_keys
@@ -41,6 +42,8 @@ from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.simulation.training_run.train import train
+from clustersim.studies.check import CheckAnswer, check
+from clustersim.studies.check import files as check_files
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer, compare
 from clustersim.studies.compare import files as compare_files
@@ -324,6 +327,16 @@ def compare_page() -> Iterator[str]:
     yield from _study("compare", answer_keys(CompareAnswer), files)
 
 
+def check_page() -> Iterator[str]:
+    """Yield what ``check`` prints and writes."""
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / "train.log"
+        log.write_text("completed step: 1, seconds: 60.0, TFLOP/s/device: 50.0", encoding="utf-8")
+        answer = check(log, scenario="frontier-22b batch.global=16", jobs=1)
+    files = check_files.files_of(answer).names([FORMAT])
+    yield from _study("check", answer_keys(CheckAnswer), files)
+
+
 def whatif_page() -> Iterator[str]:
     """Yield what ``whatif`` prints and writes."""
     answer = whatif("frontier-22b batch.global=16", settings=["plan.zero=0"], jobs=1)
@@ -469,6 +482,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "answers/serve.md": serve_page,
     "answers/train.md": train_page,
     "answers/compare.md": compare_page,
+    "answers/check.md": check_page,
     "answers/whatif.md": whatif_page,
     "answers/scale.md": scale_page,
     "answers/sweep.md": sweep_page,

@@ -24,6 +24,7 @@ def test_the_public_names_are_listed_in_order():
         "ServeResult",
         "SimulationError",
         "__version__",
+        "check",
         "collective",
         "compare",
         "replicate",

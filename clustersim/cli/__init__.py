@@ -18,8 +18,15 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
-from clustersim.cli.output import echo, message_of, printable_options
-from clustersim.cli.process import describe, end_in_order, outlive_readers, without_verbose
+from clustersim.cli.output import (
+    describe,
+    echo,
+    end_in_order,
+    message_of,
+    outlive_readers,
+    printable_options,
+    without_verbose,
+)
 from clustersim.errors import CatalogError, ExecutorError, ScenarioError
 
 VERBS: Final = {
@@ -27,6 +34,7 @@ VERBS: Final = {
     "run": "Simulate one training step: its time, and where it goes.",
     "serve": "Simulate inference requests: latency, throughput, goodput.",
     "scale": "Scaling curves: efficiency, and causes of lost efficiency.",
+    "check": "Compare a log with its prediction: normal, and if not, why.",
     "compare": "Compare runs: inputs, results and causes.",
     "whatif": "Rank changes of a scenario by what they save.",
     "sweep": "Run all combinations of values; find the best that fits.",

@@ -17,6 +17,7 @@ from clustersim.scenario.serving import ServingScenarioFile
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.training_run.answer import TrainAnswer
+from clustersim.studies.check import CheckAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer
 from clustersim.studies.new import NewScenario
@@ -32,6 +33,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "run": RunAnswer | ServeAnswer,
     "serve": ServeAnswer,
     "scale": ScalingAnswer,
+    "check": CheckAnswer,
     "compare": CompareAnswer,
     "whatif": WhatIfAnswer,
     "sweep": SweepAnswer,

@@ -7,7 +7,7 @@ def compare(scenarios, by, study):       --set --store --jobs --executor --out -
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
@@ -35,6 +35,10 @@ class StudyOptions:
     figures: options.Figures = None
     as_json: options.AsJson = False
     force: options.Force = False
+
+    def with_settings(self, settings: Sequence[str]) -> "StudyOptions":
+        """Return the same with more changes, before those that are given."""
+        return replace(self, settings=[*settings, *(self.settings or [])])
 
     def destination(self, verb: str, names: Sequence[str]) -> options.Destination:
         """Return where the answer goes, its folder checked before anything is run."""

@@ -1,0 +1,5 @@
+"""Check a log against the prediction of its scenario: normal, slow or fast, and why."""
+
+from clustersim.studies.check.answer import CheckAnswer, check
+
+__all__ = ["CheckAnswer", "check"]

@@ -1,0 +1,305 @@
+"""Check: logs made from predicted steps, with noise and one planted fault, are told apart."""
+
+import json
+import random
+from functools import cache
+from math import exp, log
+
+import pytest
+
+import clustersim
+from clustersim.errors import CatalogError
+from clustersim.metrics.prediction_interval import Interval
+from clustersim.scenario.load import from_mapping
+from clustersim.simulation.step.simulate import simulate
+from clustersim.studies.check.answer import verdict_of, widened
+from clustersim.studies.check.causes import DELAYS, OPTIONS, SHARES
+from commands import output, printed, rejected
+
+LLAMA = {
+    "title": "Llama 3 8B on 16 H100",
+    "cluster": {"name": "dgx-h100", "nodes": 2},
+    "model": "llama3-8b",
+    "plan": {"tensor": 2, "pipeline": 1, "data": 8, "sequence_parallel": True, "zero": 1},
+    "batch": {"global": 32, "micro": 1, "sequence": 4096},
+    "precision": "bf16",
+    "framework": "megatron-core",
+}
+GPT = {
+    "title": "GPT 22B on 32 A100",
+    "cluster": {"name": "selene", "nodes": 4},
+    "model": "gpt-22b",
+    "plan": {"tensor": 8, "pipeline": 1, "data": 4, "sequence_parallel": True, "zero": 1},
+    "batch": {"global": 16, "micro": 1, "sequence": 2048},
+    "precision": "bf16",
+    "recompute": "selective",
+    "framework": "megatron-core",
+}
+SCENARIOS = {"llama": LLAMA, "gpt": GPT}
+FAULTS = ("link", "device", "host", "overlap", "sparse")
+VISIBLE = 0.02
+"""Share of the step that a planted fault costs at least: less is not seen in the time of a step."""
+
+WORDS = {
+    "link": "link ",
+    "device": "a slow device",
+    "host": "a late host",
+    "overlap": "no overlap of gradients",
+    "sparse": "no loss: the logged MFU",
+}
+
+
+@cache
+def base(name):
+    """Return the answer of a scenario without a fault."""
+    return simulate(from_mapping(name, SCENARIOS[name], ())).answer
+
+
+@cache
+def step_time(name, fault):
+    """Return the step time of a scenario with the settings of a fault."""
+    return simulate(from_mapping(name, SCENARIOS[name], [fault])).answer.step_time_s
+
+
+def disturbed(**values):
+    return f"disturbances={json.dumps([values])}"
+
+
+def planted(name, fault, rng):
+    """Return the step time of a scenario with a fault of random size, and its MFU's peak."""
+    links = sorted({limit.link for limit in base(name).limits.values()})
+    draw = {
+        "link": lambda: disturbed(
+            type="slow-link", link=rng.choice(links), bandwidth=rng.choice(SHARES)
+        ),
+        "device": lambda: disturbed(
+            type="slow-device", devices=[0], clock=round(rng.uniform(0.5, 0.95), 3)
+        ),
+        "host": lambda: disturbed(
+            type="late-host",
+            delay=f"{exp(rng.uniform(log(DELAYS[0]), log(DELAYS[-1]))):.1f} us",
+        ),
+        "overlap": lambda: OPTIONS[0][2][0],
+    }
+    if fault not in draw:
+        return base(name).step_time_s
+    for _ in range(50):
+        seconds = step_time(name, draw[fault]())
+        if seconds > (1 + VISIBLE) * base(name).step_time_s:
+            return seconds
+    raise AssertionError(f"{fault} costs nothing in {name}")
+
+
+TITAN = (
+    "[rank0]: - INFO - \x1b[31mstep: {n}  \x1b[32mloss:  8.2  memory: 40.00GiB(50%)"
+    "  tps: {tokens:,.1f}  tflops: {tflops:.2f}  mfu: {mfu:.2f}%\x1b[39m"
+)
+MEGATRON = (
+    " iteration {n:8d}/     500 | elapsed time per iteration (ms): {ms:.1f} | throughput per GPU"
+    " (TFLOP/s/GPU): {tflops:.1f} | global batch size: {batch:5d} | lm loss: 8.2 |"
+)
+SLOW = {1: 6.0, 2: 1.5, 51: 3.0}
+"""Steps that take longer: the first ones, and one next to a checkpoint."""
+
+
+def written(name, seconds, rng, line=TITAN, peak=1, steps=100):
+    """Return a log with noise, a slow start and a checkpoint; `peak` is over the dense one."""
+    answer, batch = base(name), SCENARIOS[name]["batch"]
+    noise, lines = rng.uniform(0.005, 0.03), []
+    for n in range(1, steps + 1):
+        time = seconds * exp(rng.gauss(0, noise)) * SLOW.get(n, 1)
+        scale = answer.step_time_s / time
+        rates = {
+            "tokens": batch["global"] * batch["sequence"] / answer.counts.devices / time,
+            "tflops": answer.tflops_per_device.model * scale,
+            "mfu": 100 * answer.mfu * scale / peak,
+        }
+        lines += ["saving checkpoint at iteration 50 to /checkpoints"] * (n == 51)
+        lines.append(line.format(n=n, ms=1e3 * time, batch=batch["global"], **rates))
+    return "\n".join(lines)
+
+
+def checked(tmp_path, name, text, store=None):
+    """Return the check of a log."""
+    (tmp_path / "train.log").write_text(text, encoding="utf-8")
+    log = tmp_path / "train.log"
+    return clustersim.check(log, scenario=SCENARIOS[name], jobs=1, store=store)
+
+
+def case(tmp_path, seed, fault):
+    """Return the check of a random case with a fault, or none."""
+    rng = random.Random(f"{seed} {fault}")
+    name = rng.choice(sorted(SCENARIOS))
+    seconds = planted(name, fault, rng)
+    line = TITAN if fault == "sparse" else rng.choice([TITAN, MEGATRON])
+    text = written(name, seconds, rng, line, 2 if fault == "sparse" else 1)
+    return checked(tmp_path, name, text, tmp_path / "store.db")
+
+
+def found(tmp_path, seed, fault):
+    """Return whether the planted fault is ranked first."""
+    causes = case(tmp_path, seed, fault).causes
+    return bool(causes) and causes[0].cause.startswith(WORDS[fault])
+
+
+# --- planted faults -------------------------------------------------------------------------------
+
+
+def test_a_planted_fault_is_ranked_first(tmp_path):
+    """Two cases of each fault; of a late host one, which is told from a slow device by chance."""
+    hits = {fault: sum(found(tmp_path, seed, fault) for seed in (0, 1)) for fault in FAULTS}
+
+    assert hits == {"link": 2, "device": 1, "host": 1, "overlap": 2, "sparse": 2}
+
+
+def test_a_log_without_a_fault_is_normal(tmp_path):
+    """Within the interval, and nothing is blamed."""
+    answers = [case(tmp_path, seed, "none") for seed in (0, 1)]
+
+    assert [(each.verdict, each.causes) for each in answers] == [("normal", ())] * 2
+
+
+@pytest.mark.large
+def test_of_two_hundred_faults_four_fifths_are_ranked_first(tmp_path):
+    """40 cases of each of five; a late host is the one that is often taken for a slow device."""
+    hits = {fault: sum(found(tmp_path, seed, fault) for seed in range(40)) for fault in FAULTS}
+    normal = [case(tmp_path, seed, "none").verdict == "normal" for seed in range(40)]
+
+    assert sum(hits.values()) >= 160, hits
+    assert min(hits[fault] for fault in ("link", "overlap", "sparse")) >= 36, hits
+    assert sum(normal) >= 38
+
+
+# --- what is stated -------------------------------------------------------------------------------
+
+
+def test_warm_up_and_checkpoints_are_left_out_of_the_median(tmp_path):
+    """The slow steps are no part of it, and the slowest steady steps have their lines."""
+    seconds = base("gpt").step_time_s
+    answer = checked(tmp_path, "gpt", written("gpt", seconds, random.Random(1), MEGATRON))
+
+    assert answer.measured["step_time_s"] == pytest.approx(seconds, rel=0.01)
+    assert answer.log.warm_up >= 2
+    assert answer.log.interrupted == 2
+    assert answer.log.slowest[0].seconds < 1.2 * seconds
+    assert {step.number for step in answer.log.slowest}.isdisjoint({1, 2, 50, 51})
+
+
+def test_a_rate_of_tokens_is_converted_with_the_devices_of_the_scenario(tmp_path):
+    """Logs of both programs state the same step."""
+    seconds = base("llama").step_time_s
+    titan, megatron = (
+        checked(tmp_path, "llama", written("llama", seconds, random.Random(2), line))
+        for line in (TITAN, MEGATRON)
+    )
+
+    assert titan.measured["step_time_s"] == pytest.approx(
+        megatron.measured["step_time_s"], rel=1e-3
+    )
+
+
+def test_an_mfu_over_the_sparse_peak_is_stated_in_words(tmp_path):
+    """The classic trap: half of the true MFU, at a normal step time."""
+    text = written("llama", base("llama").step_time_s, random.Random(3), TITAN, 2)
+    answer = checked(tmp_path, "llama", text)
+
+    assert [each.name for each in answer.conventions] == ["model FLOPs", "sparse peak"]
+    assert "twice the dense one of 989.4" in answer.conventions[1].text
+    assert [(each.seconds, each.likelihood) for each in answer.causes] == [(0.0, None)]
+
+
+def test_a_rate_that_counts_recomputation_is_of_hardware_flops(tmp_path):
+    """Programs with the formula of 2021 count the second forward."""
+    answer = simulate(from_mapping("a", LLAMA, ["recompute=full"])).answer
+    (tmp_path / "a.log").write_text(
+        MEGATRON.format(
+            n=1, ms=1e3 * answer.step_time_s, tflops=answer.tflops_per_device.hardware, batch=32
+        )
+    )
+    checked = clustersim.check(
+        tmp_path / "a.log", scenario=LLAMA, settings=["recompute=full"], jobs=1
+    )
+
+    assert checked.conventions[0].name == "hardware FLOPs"
+    assert checked.predicted["tflops_per_device"] == pytest.approx(
+        answer.tflops_per_device.hardware
+    )
+
+
+def test_the_verdict_is_by_the_interval_widened_by_the_error_of_the_log():
+    """On a logarithmic scale, in quadrature; without an interval nothing is said."""
+    interval = Interval(8.0, 12.5, 0.9, 12, "12 measured runs")
+
+    assert [verdict_of(t, interval) for t in (7.9, 8.1, 12.4, 12.6)] == [
+        "fast", "normal", "normal", "slow",
+    ]  # fmt: skip
+    assert verdict_of(12.6, widened(interval, 10.0, 0.05)) == "normal"
+    assert verdict_of(12.6, Interval(None, None, 0.9, 0, "none")) == "unknown"
+
+
+# --- services -------------------------------------------------------------------------------------
+
+SERVICE = "llama3-70b-h100-serving load.concurrency=8 load.requests=16"
+RESULT = {"mean_ttft_ms": 200.0, "mean_tpot_ms": 25.0, "output_throughput": 300.0}
+
+
+def test_a_serving_benchmark_is_compared_measure_by_measure(tmp_path, capsys):
+    """In seconds and tokens; without an interval there is no verdict."""
+    (tmp_path / "result.json").write_text(json.dumps(RESULT))
+    answer = printed(
+        capsys, "check", tmp_path / "result.json", "--scenario", SERVICE, "--store", tmp_path / "s"
+    )
+
+    assert answer["verdict"] == "unknown"
+    assert answer["measured"] == {"ttft": 0.2, "tpot": 0.025, "tokens_per_s": 300.0}
+    assert answer["predicted"].keys() == answer["measured"].keys()
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_the_command_prints_the_verdict_and_writes_its_files(tmp_path, capsys):
+    """Verdict, measures, conventions, causes; the steps over the predicted band."""
+    (tmp_path / "gpt.yaml").write_text(json.dumps(GPT))
+    text = written("gpt", 1.5 * base("gpt").step_time_s, random.Random(4), MEGATRON)
+    (tmp_path / "train.log").write_text(text)
+    shown = output(
+        capsys, "check", tmp_path / "train.log", "--scenario", tmp_path / "gpt.yaml",
+        "--out", tmp_path / "out", "--store", tmp_path / "s", "--jobs", 1,
+    )  # fmt: skip
+
+    assert "s is slow for this layout (+5" in shown
+    assert "likelihood" in shown
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "summary.json", "report.html", "measures.csv", "causes.csv", "steps.csv",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "scenario", "problem"),
+    [
+        (b"epoch 1: loss 3.2\n", "frontier-22b", "no steps found (known are the logs of"),
+        (b"\x7fELF\0\0", "frontier-22b", "is binary, not text"),
+        (json.dumps(RESULT).encode(), "frontier-22b", "is the result of a serving benchmark"),
+        (MEGATRON.format(n=1, ms=1, tflops=1, batch=1).encode(), SERVICE, "is a log of training"),
+        (
+            MEGATRON.format(n=1, ms=1, tflops=1, batch=77).encode(),
+            "frontier-22b",
+            "its global batch is 77, and frontier-22b has",
+        ),
+        (b"", "frontier-22b", "is empty"),
+    ],
+)
+def test_a_log_that_does_not_fit_is_one_clear_line(content, scenario, problem, tmp_path, capsys):
+    """Before anything is run."""
+    (tmp_path / "a.log").write_bytes(content)
+
+    assert problem in rejected(capsys, "check", tmp_path / "a.log", "--scenario", scenario)
+
+
+def test_a_step_without_a_time_is_an_error(tmp_path):
+    """A line of MaxText that is cut before its seconds, and states its rate of FLOPs alone."""
+    (tmp_path / "a.log").write_text("completed step: 3, seconds: x, TFLOP/s/device: 210.3")
+
+    with pytest.raises(CatalogError, match="none of which states its time or rate"):
+        clustersim.check(tmp_path / "a.log", scenario="frontier-22b")
