@@ -90,7 +90,7 @@ def test_any_measure_ranks_combinations_and_limits_them(kind, name):
     """`sweep --by`, `--pareto` and `--limit`: the best first, and within the limit."""
     base, answers = loaded(SCENARIOS[kind]), ANSWERS[kind]
     measure = measures_of(answers[0].kinds)[name]
-    variants = [Variant("made-up", (), {"batch.micro": i}) for i in range(len(answers))]
+    variants = [Variant(SCENARIOS[kind], (), {"batch.micro": i}) for i in range(len(answers))]
     runs = [*map(run_of, answers)]
     value = answers[0].measures()[name]
     limits = read_limits([f"{name}={value!r}{UNITS[measure.dimension]}"], answers[0].kinds, "a")
