@@ -162,7 +162,8 @@ def _argument(
     if key == "plan.placement":
         usual = [axis for axis in AXES if axis in value]
         table = text if isinstance(text, Mapping) else {}
-        orders = {tuple(a for a in k.split("-") if a in value): t for k, t in table.items()}
+        entries = reversed(table.items())  # the first of several that order these axes alike
+        orders = {tuple(a for a in k.split("-") if a in value): t for k, t in entries}
         return orders.get(tuple(value), "" if value == usual else None)
     if isinstance(text, Mapping):
         text = text.get(_shown(value), text.get("other"))
