@@ -239,7 +239,7 @@ def widened(interval: Interval, predicted: float, error: float) -> Interval:
 
     >>> interval = Interval(8.0, 12.5, 0.9, 12, "12 measured runs")
     >>> widened(interval, 10.0, 0.0), widened(interval, 10.0, 0.2).high_s
-    (Interval(low_s=8, high_s=12.5, level=0.9, rows=12, why='12 measured runs'), 14.89...)
+    (Interval(low_s=8, high_s=12.5, level=0.9, rows=12, why='12 measured runs'), 14.88...)
     """
     if interval.low_s is None or interval.high_s is None:
         return interval
