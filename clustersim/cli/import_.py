@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clustersim.importers.registry import Imported
 
 _FORMATS = (
-    "nccl-xml, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, vllm, sglang, trtllm,"
+    "nccl-xml, lstopo, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, vllm, sglang, trtllm,"
     " torchtitan, accelerate, megatron, hugging-face"
 )
 

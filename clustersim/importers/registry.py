@@ -21,6 +21,7 @@ from clustersim.importers.launch.table import Launch
 from clustersim.importers.machines import (
     astra_sim,
     ibnetdiscover,
+    lstopo,
     nccl_xml,
     nvidia_smi,
     rocm_smi,
@@ -64,8 +65,12 @@ def _launch(launch: Launch) -> Reader:
     return lambda source, choices: scenario_draft(source, launch, choices)
 
 
+_TOPOLOGY: Final = r"(?:\s*<[?!][^>]*>)*\s*<topology\b"
+"""The root of XML of lstopo, below the declarations; other XML is NCCL's."""
+
 FORMATS: Final[Mapping[str, tuple[Reader, re.Pattern[str]]]] = {
-    "nccl-xml": (_node(nccl_xml.read), re.compile(r"\A\s*<")),
+    "nccl-xml": (_node(nccl_xml.read), re.compile(rf"\A(?!{_TOPOLOGY})\s*<")),
+    "lstopo": (_node(lstopo.read), re.compile(rf"\A{_TOPOLOGY}")),
     "nvidia-smi": (
         _node(nvidia_smi.read),
         re.compile(r"^(?:\x1b\[[0-9;]*m)*[ \t]*GPU0[ \t]+X\s", re.MULTILINE),

@@ -83,12 +83,13 @@ MOST_ELEMENTS: Final = 100_000
 
 @dataclass
 class Element:
-    """An XML element: its name, line, attributes and child elements."""
+    """An XML element: its name, line, attributes, child elements and pieces of text."""
 
     tag: str
     line: int
     attributes: dict[str, str]
     children: list["Element"] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
 
     def get(self, name: str, otherwise: str = "") -> str:
         """Return an attribute without surrounding white space."""
@@ -98,12 +99,17 @@ class Element:
         """Return the child elements of this name."""
         return [child for child in self.children if child.tag == tag]
 
+    def words(self) -> list[str]:
+        """Return the words of its text."""
+        return "".join(self.pieces).split()
+
 
 class _Builder:
     """Builds the tree from expat's events and stops at the first error."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, doctype: bool) -> None:
         self.source = source
+        self.doctype = doctype
         # The text is UTF-8 regardless of the encoding in its declaration.
         self.parser = expat.ParserCreate("utf-8")
         self.open: list[Element] = []
@@ -111,7 +117,9 @@ class _Builder:
         self.count = 0
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
-        self.parser.StartDoctypeDeclHandler = self.reject
+        self.parser.CharacterDataHandler = self.text
+        self.parser.buffer_text = True
+        self.parser.StartDoctypeDeclHandler = self.declare
         self.parser.EntityDeclHandler = self.reject
         self.parser.ExternalEntityRefHandler = self.reject
 
@@ -132,6 +140,14 @@ class _Builder:
     def end(self, tag: str) -> None:
         self.open.pop()
 
+    def text(self, piece: str) -> None:
+        self.open[-1].pieces.append(piece)
+
+    def declare(self, name: str, system: str | None, public: str | None, inside: bool) -> None:
+        """Reject a document type unless the format has one; a file that it names is not read."""
+        if inside or not self.doctype:
+            self.reject()
+
     def reject(self, *declaration: object) -> NoReturn:
         raise self.source.wrong(
             self.parser.CurrentLineNumber,
@@ -139,15 +155,19 @@ class _Builder:
         )
 
 
-def parse_xml(source: Source) -> Element:
+def parse_xml(source: Source, *, doctype: bool = False) -> Element:
     """Return the root element of an XML file.
+
+    Parameters
+    ----------
+    doctype : whether the file may name a document type; it may never contain one
 
     Raises
     ------
     CatalogError
         with the line, when it is not XML, truncated, too deep or too large, or declares entities.
     """
-    builder = _Builder(source)
+    builder = _Builder(source, doctype=doctype)
     try:
         builder.parser.Parse(source.text.encode("utf-8"), True)
     except expat.ExpatError as problem:

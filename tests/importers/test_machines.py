@@ -37,6 +37,10 @@ GOOD = {
     "nccl-cloud-static.xml": {"accelerator": "a100-40gb"},
     "rccl-mi250x.xml": {},
     "rccl-mi300x.xml": {},
+    "lstopo-dgx-a100.xml": {},
+    "lstopo-frontier.xml": {},
+    "lstopo-1.11-dgx-1v.xml": {},
+    "lstopo-2x4090.xml": {},
     "nvidia-smi-dgx-1v.txt": {},
     "nvidia-smi-dgx-a100.txt": {},
     "nvidia-smi-polaris.txt": {},
@@ -267,6 +271,83 @@ def test_a_large_file_is_not_read():
     """The limit is on the bytes of the file."""
     with pytest.raises(CatalogError, match="is larger than 16 MB"):
         as_source("given.xml", b" " * (MOST_BYTES + 1))
+
+
+# --- lstopo ---------------------------------------------------------------------------------------
+
+
+def test_links_to_ports_of_nvswitches_are_one_crossbar(tmp_path):
+    """Two NVLinks to each of six ports are 12 links of 25 GB/s; a NIC is behind each switch."""
+    record, cluster = used(tmp_path, "lstopo-dgx-a100.xml")
+
+    assert record.node.accelerator.name == "a100-80gb"
+    assert record.node.interconnect.bandwidth == pytest.approx(300e9)
+    assert record.node.nics.devices == list(range(8))
+    assert cluster.node.nic_of == tuple(range(8))
+
+
+def test_a_port_of_gen_4_is_not_slowed_by_what_nvml_states_of_the_gpu():
+    """NVML's part of hwloc states 15.75 GB/s for any GPU since Gen 3; its port states 31.5."""
+    text = text_of("lstopo-dgx-a100.xml", "NVLinkBandwidth", "Other")
+    text = text.replace("A100-SXM4-80GB", "L40S").replace("NVSwitch", "")
+    data = made_of(text).draft.data
+
+    assert data["accelerator"] == "l40s"
+    pcie = data["interconnect"]["kinds"]["pcie"]
+    assert pcie["bandwidth"]["value"] == "31.50769 GB/s"
+    assert [0, "pcie0"] in pcie["between"]["value"]
+
+
+def test_pairs_of_one_hop_have_xgmi(tmp_path):
+    """A bandwidth for every pair is not a link: hops of 1 are, with the counts of Frontier."""
+    record, cluster = used(tmp_path, "lstopo-frontier.xml")
+
+    assert counts(record, "xgmi") == FRONTIER
+    assert record.node.accelerator.name == "mi250x-gcd"
+    assert record.node.nics.devices == ["cpu0", "cpu1", "cpu2", "cpu3"]
+    assert (cluster.node.nic_of[4], cluster.node.nic_of[0]) == (0, 3)
+
+
+def test_hwloc_without_nvml_takes_links_from_the_nearest_node(tmp_path):
+    """Version 1.11 states PCIe and the names of products; the mesh of a DGX-1V is assumed."""
+    record, cluster = used(tmp_path, "lstopo-1.11-dgx-1v.xml")
+    nvlink = record.node.interconnect.kinds["nvlink"]
+
+    assert record.node.accelerator.name == "v100-sxm2-32gb"
+    assert sourced(nvlink, "between").assumed == "not in the file; as in dgx-1v"
+    assert cluster.node.nic_of == (0, 0, 1, 1, 2, 2, 3, 3)
+
+
+def test_an_idle_card_is_noted_with_the_rate_of_its_link():
+    """A link that saves power states 4 GB/s; the remedy is in the note."""
+    draft = imported("lstopo-2x4090.xml").draft
+
+    assert draft.data["interconnect"]["kinds"]["pcie"]["bandwidth"]["value"] == "4 GB/s"
+    assert any("2 GPUs at 4 GB/s" in note and "under load" in note for note in draft.notes)
+
+
+def test_a_nic_without_an_active_port_is_omitted():
+    """Storage or management on a dead port carries nothing."""
+    notes = imported("lstopo-dgx-a100.xml").draft.notes
+
+    assert notes == ("omitted mlx5_8: none of its ports is active",)
+
+
+def test_devices_that_differ_in_nvlinks_to_switches_are_noted():
+    """A fault of one device is reported, whatever the format."""
+    first = "1000000 0 0 0 0 0 0 0 50000 50000 "
+    draft = made_of(text_of("lstopo-dgx-a100.xml", first, first[:-6] + "0 ")).draft
+
+    assert any("(10, 12, 12, 12, 12, 12, 12, 12): a fault?" in note for note in draft.notes)
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if name.endswith(".xml")])
+def test_the_root_tells_two_formats_of_xml_apart(name):
+    """Files of lstopo begin with a declaration and a document type, those of NCCL may."""
+    text = "<?xml version='1.0'?>\n<!-- a dump -->\n" + text_of(name).partition("?>\n")[2]
+    text = text if name.startswith("lstopo") else "<?xml version='1.0'?>\n" + text_of(name)
+
+    assert made_of(text, **GOOD[name]).format == imported(name).format
 
 
 # --- matrices -------------------------------------------------------------------------------------

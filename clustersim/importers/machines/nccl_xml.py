@@ -153,9 +153,6 @@ class _Reader:
             some = ", ".join(self.guessed[:4]) + (", ..." if len(self.guessed) > 4 else "")
             self.remarks.append(f"PCIe speed of {some}: not in the file; NCCL's 8 GT/s x16 is used")
         amd = any(gpu.get("gcn") for gpu in known)
-        if any(counts) and len(set(counts)) > 1:
-            listed = ", ".join(str(count) for count in counts)
-            self.remarks.append(f"devices differ in links to switches ({listed}): a fault?")
         return Sketch(
             origin=f"{'RCCL' if amd else 'NCCL'} topology XML",
             devices=len(self.gpus),

@@ -56,6 +56,15 @@ class NodeEntry:
         return dict(self.data["interconnect"].get("kinds", {}))
 
     @property
+    def direct(self) -> dict[str, Facts]:
+        """Links from device to device, by kind."""
+        return {
+            kind: facts
+            for kind, facts in self.kinds.items()
+            if all(isinstance(end, int) for a, b, *_ in facts["between"]["value"] for end in (a, b))
+        }
+
+    @property
     def pairs(self) -> dict[frozenset[End], int]:
         """Number of links between each two linked devices."""
         counts: dict[frozenset[End], int] = {}

@@ -1,5 +1,6 @@
 """A node file from a sketch, completed from the nearest catalogue entries."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -49,7 +50,14 @@ class _Filling:
         if self.host:
             data["host"] = self.host
         data["sources"] = draft.source_table(self.sketch.origin, self.file)
-        return Draft(data, self.taken, (*self.sketch.remarks, *self._attached.remarks))
+        remarks = (*self.sketch.remarks, *self._unequal(), *self._attached.remarks)
+        return Draft(data, self.taken, remarks)
+
+    def _unequal(self) -> Iterator[str]:
+        counts = self.sketch.crossbar or ()
+        if len(set(counts)) > 1:
+            listed = ", ".join(str(count) for count in counts)
+            yield f"devices differ in links to switches ({listed}): a fault?"
 
     @cached_property
     def fitting(self) -> list[Chip]:
@@ -136,12 +144,12 @@ class _Filling:
     def interconnect(self) -> dict[str, Any]:
         if self.form == "none":
             return {"type": "none"}
-        if self.sketch.silent and self._like is not None:
-            return dict(_all_as_in(self._like.data["interconnect"], self._like.name))
+        like = self._like if self.sketch.silent else None
         if self.form == "switch":
-            return self._crossbar()
+            return _all_as_in(like.data["interconnect"], like.name) if like else self._crossbar()
+        direct = _all_as_in(like.direct, like.name) if like else {}
         links = Links(self.sketch, self.entries, self.accelerator, self.rate)
-        return {"type": "links", "kinds": links.kinds()}
+        return {"type": "links", "kinds": {**direct, **links.kinds()}}
 
     def _crossbar(self) -> dict[str, Any]:
         assert self.sketch.crossbar is not None
@@ -159,8 +167,7 @@ class _Filling:
     @cached_property
     def _attached(self) -> Attachment:
         """The NICs: on the PCIe tree if the node file has it, otherwise on devices."""
-        tree = self.form == "links" and not (self.sketch.silent and self._like)
-        return attach(self.sketch, tree=tree)
+        return attach(self.sketch, tree=self.form == "links")
 
     @cached_property
     def nics(self) -> dict[str, Any]:
@@ -217,7 +224,7 @@ class _Filling:
 
 
 def _all_as_in(value: Any, entry: str) -> Any:
-    """Return part of a catalogue file with every fact marked as assumed from it."""
+    """Return part of a catalogue file, with every fact marked as assumed from it."""
     if is_fact(value):
         return as_in(value, entry)
     if isinstance(value, dict):
