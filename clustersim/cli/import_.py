@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from clustersim.importers.registry import Imported
 
 _FORMATS = (
-    "nccl-xml, lstopo, nvidia-smi, rocm-smi, astra-sim, ibnetdiscover, slurm, vllm, sglang, trtllm,"
-    " torchtitan, accelerate, megatron, hugging-face"
+    "nccl-xml, lstopo, nvidia-smi, rocm-smi, astra-sim, infragraph, ibnetdiscover, slurm, vllm,"
+    " sglang, trtllm, torchtitan, accelerate, megatron, hugging-face"
 )
 
 _Format = Annotated[

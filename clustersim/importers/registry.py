@@ -21,6 +21,7 @@ from clustersim.importers.launch.table import Launch
 from clustersim.importers.machines import (
     astra_sim,
     ibnetdiscover,
+    infragraph,
     lstopo,
     nccl_xml,
     nvidia_smi,
@@ -80,6 +81,10 @@ FORMATS: Final[Mapping[str, tuple[Reader, re.Pattern[str]]]] = {
         re.compile(r"^[= \t]*(?:Weight|Link Type) between two GPUs", re.MULTILINE),
     ),
     "astra-sim": (astra_sim.read, re.compile(r"^npus_count[ \t]*:", re.MULTILINE)),
+    "infragraph": (
+        infragraph.read,
+        re.compile(r"\A(?=.*\bcomponents[\"']?[ \t]*:)(?=.*\bep1[\"']?[ \t]*:)", re.DOTALL),
+    ),
     "ibnetdiscover": (
         _network(lambda source, _: ibnetdiscover.read(source)),
         re.compile(r'^(?:Switch|Ca)\s+[0-9]+\s+"[SH]-', re.MULTILINE),

@@ -51,6 +51,8 @@ GOOD = {
     "astra-sim-ring-switch.yml": {},
     "astra-sim-rings.yml": {},
     "astra-sim-mixed.yml": {},
+    "infragraph-clos.yaml": {},
+    "infragraph-one-tier.json": {},
     "ibnetdiscover-old.txt": {},
     "ibnetdiscover-rails.txt": {},
     "slurm-tree.conf": {},
@@ -694,6 +696,95 @@ def reads_or_complains(content, format=None):
     """Read bytes as a file; only a complaint of ours may stop it."""
     with suppress(CatalogError, ScenarioError):
         import_source(as_source("given", content), Choices("mine", accelerator="a100-80gb"), format)
+
+
+# --- InfraGraph -----------------------------------------------------------------------------------
+
+
+def test_a_clos_fabric_has_its_cables_and_the_crossbar_of_its_servers(tmp_path):
+    """Eight NICs to each leaf, and a cable to each spine, at the rates of their links."""
+    record, cluster = used(tmp_path, "infragraph-clos.yaml", 4)
+    cables = record.fabric.links
+
+    assert record.node.accelerator.name == "h100-sxm"
+    assert record.node.interconnect.bandwidth == pytest.approx(450e9)
+    assert len(cables) == 4 * 8 + 4 * 4
+    assert ["leaf-2", "spine-3", 100e9] in [list(cable) for cable in cables]
+    assert record.nic.bandwidth == 50e9
+    assert record.fabric.latency == pytest.approx(900e-9)
+    assert cluster.node.nic_of == tuple(range(8))
+
+
+def test_a_nic_inside_a_device_is_followed_to_its_slot(tmp_path):
+    """An adapter with a processor of its own is no host bridge; one switch needs no cables."""
+    record, cluster = used(tmp_path, "infragraph-one-tier.json", 4)
+    pcie = record.node.interconnect.kinds["pcie"].between
+
+    assert record.node.accelerator.name == "mi300x"
+    assert Counter(counts(record, "xgmi").values()) == {1: 28}
+    assert {end for pair in pcie for end in pair[:2] if str(end).startswith("cpu")} == {
+        "cpu0",
+        "cpu1",
+    }
+    assert cluster.node.nic_of == tuple(range(8))
+    assert record.fabric.type == "switch"
+
+
+def test_one_server_without_cables_is_a_node():
+    """A file of a server alone, or with one instance of it, describes no cluster."""
+    clos = parse_yaml(text_of("infragraph-clos.yaml"), "clos").data
+    alone = made_of(json.dumps(clos["devices"][0])).draft
+    below = {"infrastructure": {"devices": clos["devices"], "instances": clos["instances"][:1]}}
+
+    assert (alone.kind, alone.data["devices"]["value"]) == ("node", 8)
+    assert alone.data["nics"]["devices"]["note"].startswith("nic.0, nic.1")
+    assert made_of(json.dumps(below)).draft.data == alone.data
+
+
+def test_a_management_nic_does_not_become_one_of_the_network():
+    """The NIC on a host bridge is further from every device than those on PCIe switches."""
+    text = text_of("infragraph-clos.yaml")
+    cable = text[text.index('  - {ep1: {instance: "host[0]"') :].partition("\n")[0]
+    extra = cable.replace("component: nic}", "component: mgmt}").replace("port[0:8]", "port[15]")
+    hosts = [
+        extra.replace("host[0]", f"host[{i}]").replace("leaf[0]", f"leaf[{i}]") for i in "0123"
+    ]
+    draft = made_of(text + "\n".join(hosts) + "\n").draft
+
+    assert len(draft.data["fabric"]["links"]["value"]) == 4 * 8 + 4 * 4
+
+
+def test_links_without_a_rate_are_assumed_and_listed():
+    """A name alone makes a cable, whose rate is that of the nearest cluster."""
+    text = text_of("infragraph-clos.yaml")
+    for rate in ("gigabits_per_second: 400", "gigabits_per_second: 800"):
+        text = text.replace(rate, "note: none")
+    draft = made_of(text).draft
+
+    assert "assumed" in draft.data["fabric"]["links"]
+    assert any(line.startswith("fabric.links") for line in draft.assumed)
+    assert "assumed" in draft.data["nic"]["bandwidth"]
+
+
+def test_a_ring_joins_neighbours_and_its_ends():
+    """Four accelerators in a ring have four links, two only one."""
+    device = {
+        "name": "box",
+        "components": [{"name": "xpu", "count": 4, "choice": "xpu", "description": "H100"}],
+        "links": [{"name": "nvlink", "physical": {"bandwidth": {"gigabytes_per_second": 25}}}],
+        "edges": [
+            {
+                "ep1": {"component": "xpu"},
+                "ep2": {"component": "xpu"},
+                "scheme": "ring",
+                "link": "nvlink",
+            }
+        ],
+    }
+    data = made_of(json.dumps(device)).draft.data["interconnect"]["kinds"]["nvlink"]
+
+    assert data["between"]["value"] == [[0, 1], [0, 3], [1, 2], [2, 3]]
+    assert data["bandwidth"]["value"] == "25 GB/s"
 
 
 @settings(max_examples=40, deadline=None)

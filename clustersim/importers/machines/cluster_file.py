@@ -34,7 +34,8 @@ class Network:
     cables : (end, end, bandwidth [B/s]) of a fabric that is a list of links; ends are switches and
         NICs ``n0.nic0``
     fabric : the plain values of a regular fabric, or None
-    rates_stated : whether the bandwidths of the cables are from the file
+    rates_assumed : why bandwidths of the cables are not from the file, empty if they are
+    latency : latency of a link [s], None if the file does not state it
     """
 
     origin: str
@@ -43,7 +44,8 @@ class Network:
     rate: float | None
     cables: tuple[tuple[str, str, float], ...] = ()
     fabric: dict[str, Any] | None = None
-    rates_stated: bool = True
+    rates_assumed: str = ""
+    latency: float | None = None
     remarks: tuple[str, ...] = ()
 
 
@@ -62,8 +64,15 @@ def template(
     return nearest_infiniband(nics, rate or tree.nic_rate) or tree.node, tree
 
 
-def cluster_draft(network: Network, file: str, choices: Choices) -> Draft:
-    """Return the cluster file of a network, every value with its source or reason."""
+def cluster_draft(
+    network: Network, file: str, choices: Choices, inside: Draft | None = None
+) -> Draft:
+    """Return the cluster file of a network, every value with its source or reason.
+
+    Parameters
+    ----------
+    inside : the node, None if the file does not describe it
+    """
     if len(network.cables) > MOST_CABLES:
         raise CatalogError(
             f"{file}: {len(network.cables):,} cables exceed the limit of {MOST_CABLES:,} of a"
@@ -74,12 +83,14 @@ def cluster_draft(network: Network, file: str, choices: Choices) -> Draft:
         "kind": "cluster",
         "name": choices.name,
         "title": f"{counted(network.nodes, 'node')}, imported",
-        "node": node_part(node, network.nics, choices),
+        "node": inside.data if inside else node_part(node, network.nics, choices),
         "size": stated(network.nodes),
         "nic": nic_part(network.rate, like),
         "fabric": network.fabric or _links(network, like),
         "sources": draft.source_table(network.origin, file),
     }
+    if inside:
+        return Draft(data, inside.taken, (*inside.notes, *network.remarks))
     reason = "not in the file, which describes no nodes; choose yours with --node"
     taken = f"node {node.name}, with {node.accelerator}: {reason}"
     return Draft(data, () if choices.node else (taken,), network.remarks)
@@ -110,9 +121,11 @@ _NIC: Final = ("bandwidth", "latency", "efficiency")
 
 def _links(network: Network, like: ClusterEntry) -> dict[str, Any]:
     cables = [[a, b, draft.bandwidth(rate)] for a, b, rate in network.cables]
-    reason = "links are from the file, rates are not: each level carries all of the level below"
+    usual = as_in(like.data["fabric"]["link"]["latency"], like.name)
     return {
         "type": "links",
-        "links": stated(cables) if network.rates_stated else assumed(cables, reason),
-        "latency": as_in(like.data["fabric"]["link"]["latency"], like.name),
+        "links": assumed(cables, network.rates_assumed)
+        if network.rates_assumed
+        else stated(cables),
+        "latency": usual if network.latency is None else stated(draft.seconds(network.latency)),
     }

@@ -83,6 +83,8 @@ class Links:
         return _facts(self._raw(), like, entry, between)
 
     def _raw(self) -> Facts:
+        if self.sketch.link is not None:
+            return stated(draft.bandwidth(self.rate), "of one link")
         reason = f"of one link; not in the file: the raw rate of {self.accelerator}"
         return assumed(draft.bandwidth(self.rate), reason)
 
@@ -197,9 +199,7 @@ def attach(sketch: Sketch, *, tree: bool) -> Attachment:
     ----------
     tree : whether the node file has the PCIe tree, so that NICs can be attached to its bridges
     """
-    far = distances(sketch)
-    least = [min(column) for column in zip(*far, strict=True)]
-    nearest = [i for i, row in enumerate(far) if any(map(eq, row, least))]
+    far, nearest = distances(sketch), nearest_nics(sketch)
     nics = [sketch.nics[i] for i in nearest]
     left = [nic.name for i, nic in enumerate(sketch.nics) if i not in nearest]
     ends = [nic.end for nic in nics] if tree else _turns([far[i] for i in nearest])
@@ -211,6 +211,13 @@ def attach(sketch: Sketch, *, tree: bool) -> Attachment:
     if len(rates) > 1:
         remarks.append(f"NICs differ in their rate: {_rates(rates)}; a cluster file has one")
     return Attachment(tuple(ends), tuple(sorted(buses)), _note(nics), tuple(remarks))
+
+
+def nearest_nics(sketch: Sketch) -> list[int]:
+    """Return the positions of the NICs that are nearest to a device."""
+    far = distances(sketch)
+    least = [min(column) for column in zip(*far, strict=True)]
+    return [i for i, row in enumerate(far) if any(map(eq, row, least))]
 
 
 def distances(sketch: Sketch) -> list[list[int]]:

@@ -15,6 +15,7 @@ from clustersim.importers.machines.hardware import CHIPS, Chip, candidates, chip
 from clustersim.importers.machines.links import Attachment, Links, attach, switch_like
 from clustersim.importers.machines.nearest import NodeEntry, nearest_nodes, nodes
 from clustersim.importers.machines.sketch import End, Sketch
+from clustersim.units import counted
 
 
 def node_draft(sketch: Sketch, file: str, choices: Choices) -> Draft:
@@ -131,8 +132,8 @@ class _Filling:
     @cached_property
     def rate(self) -> float:
         """Raw rate of one link between devices [B/s], 0 if the file counts no links."""
-        if not links_used(self.sketch):
-            return 0.0
+        if self.sketch.link is not None or not links_used(self.sketch):
+            return self.sketch.link or 0.0
         by_code = [chip for chip in CHIPS if self.sketch.clues.code in chip.codes]
         chips = [chip_of(self.accelerator), *by_code, chip_of(self.nearest.accelerator)]
         rates = [chip.rate for chip in chips if chip is not None and chip.rate]
@@ -155,12 +156,13 @@ class _Filling:
         assert self.sketch.crossbar is not None
         count = self.sketch.crossbar[0]
         entry, like = switch_like(self.entries)
-        each = draft.bandwidth(self.rate)
+        each, total = draft.bandwidth(self.rate), draft.bandwidth(count * self.rate)
         reason = f"{count} links per device in the file; raw rate of the chip: {each} per link"
+        of_file = stated(total, f"{counted(count, 'link')} of {each}")
         rest = [key for key in ("latency", "efficiency", "reduces") if key in like]
         return {
             "type": "switch",
-            "bandwidth": assumed(draft.bandwidth(count * self.rate), reason),
+            "bandwidth": of_file if self.sketch.link else assumed(total, reason),
             **{key: as_in(like[key], entry.name) for key in rest},
         }
 

@@ -61,6 +61,7 @@ class Sketch:
     origin : the format, as named in the table of sources
     devices : number of devices
     crossbar : links of each device to switches, None without switches
+    link : rate of a link between devices or to switches [B/s], if the file states it
     hosts : the host bridges
     silent : whether the format cannot state links between devices
     remarks : decisions of the reader for the user to check
@@ -70,6 +71,7 @@ class Sketch:
     devices: int
     clues: Clues
     crossbar: tuple[int, ...] | None = None
+    link: float | None = None
     wires: tuple[Wire, ...] = ()
     nics: tuple[Nic, ...] = ()
     hosts: tuple[str, ...] = ()

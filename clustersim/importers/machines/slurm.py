@@ -19,6 +19,7 @@ from clustersim.importers.source import Source
 
 MOST_NODES: Final = 200_000
 _ORIGIN: Final = "Slurm topology.conf"
+_RATES: Final = "links are from the file, rates are not: each level carries all of the level below"
 _MOST_RANGES: Final = 8
 _ROOT: Final = "above-all"
 _WHAT: Final = "switch (SwitchName=...) or block (BlockName=...)"
@@ -52,9 +53,11 @@ def read(source: Source, choices: Choices) -> Network:
     shape = _regular(switches, root, leaves)
     if shape is None:
         cables = tuple(_cables(switches, root, leaves, nics, rate))
-        return Network(_ORIGIN, nodes, None, None, cables, None, False, tuple(remarks))
+        return Network(
+            _ORIGIN, nodes, None, None, cables, rates_assumed=_RATES, remarks=tuple(remarks)
+        )
     fabric = _fat_tree(*shape, nics, like)
-    return Network(_ORIGIN, nodes, None, None, (), fabric, False, tuple(remarks))
+    return Network(_ORIGIN, nodes, None, None, fabric=fabric, remarks=tuple(remarks))
 
 
 # --- the text -------------------------------------------------------------------------------------
