@@ -951,3 +951,13 @@ def test_what_cannot_be_read_is_one_line_and_leaves_nothing_behind(
 
     assert error.startswith(complaint)
     assert [path.name for path in here.iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize("name", ["infragraph-clos.yaml", "infragraph-one-tier.json"])
+def test_an_imported_cluster_is_shown_and_times_collectives(capsys, here, name):
+    """The file is one of the catalogue for every verb."""
+    importing(capsys, FILES / name, "-o", "mine.yaml")
+    options = ("--cluster", "mine", "--op", "all-reduce", "--devices", 32, "--bytes", "64MiB")
+
+    assert ending(capsys, "show", "mine.yaml")[0] == 0
+    assert "32 x " in ending(capsys, "collective", *options)[1]
