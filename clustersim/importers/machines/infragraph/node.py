@@ -169,9 +169,7 @@ class Host:
         """Yield the NICs that a link joins to an accelerator or a bridge."""
         for nic in self.nics:
             links: dict[str, Any] = dict(self._tree[nic]) if nic in self._tree else {}
-            near = sorted(
-                links.keys() & self._ends.keys(), key=lambda v: (v not in self.number, v)
-            )
+            near = sorted(links.keys() & self._ends.keys(), key=lambda v: (v not in self.number, v))
             if near:
                 yield Nic(nic, self._ends[near[0]], bus=links[near[0]]["rate"] or None)
 
