@@ -32,6 +32,7 @@ _NUMBERED: Final = re.compile(r"(?:nvml|rsmi|cuda)([0-9]{1,4})")
 """Names of GPUs in libraries that number them as a job does."""
 
 _WITH_MEMORY: Final = ("Machine", "Package", "Socket", "Group")
+_BRIDGE: Final = "Bridge"
 _NETWORK, _OPEN_FABRICS = "2", "3"
 """Kinds of devices of the operating system: ``ib0`` or ``eth0``, and ``mlx5_0``."""
 
@@ -117,7 +118,7 @@ class _Reader:
         if element.get("type") == "NUMANode" or (element.get("type") in _WITH_MEMORY and local):
             host = element
         for child in inner:
-            if child.get("type") != "Bridge":
+            if child.get("type") != _BRIDGE:
                 self._visit(child, host)
             elif self._leads_on(child):
                 name = self.hosts.setdefault(id(host), f"cpu{len(self.hosts)}")
@@ -131,7 +132,7 @@ class _Reader:
             self.wires.append(Wire(name, parent, "pcie", bandwidth=_rate(ports)))
             parent, ports = name, []
         for child in ends:
-            if child.get("type") == "Bridge":
+            if child.get("type") == _BRIDGE:
                 self._descend(child, parent, [*ports, child])
             elif id(child) in self.number:
                 rate = _rate([*ports, child])
