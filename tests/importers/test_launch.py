@@ -34,6 +34,15 @@ CASES = {
     "trtllm-mixtral.sh": ("trtllm", {"cluster.name": "dgx-h100"}),
     "torchtitan-llama3-70b.toml": ("torchtitan", ON_H100),
     "accelerate-fsdp.yaml": ("accelerate", {"cluster.name": "dgx-h100", "model": "llama3-8b"}),
+    "llm-foundry-mpt-7b.yaml": ("llm-foundry", ON_H100),
+    "llm-foundry-llama3-8b-sft.yaml": ("llm-foundry", ON_H100),
+    "axolotl-qlora-70b.yaml": ("axolotl", ON_H100),
+    "axolotl-full-8b.yaml": ("axolotl", ON_H100),
+    "torchtune-lora-8b.yaml": ("torchtune", ON_H100),
+    "torchtune-full-70b.yaml": ("torchtune", ON_H100),
+    "litgpt-pretrain-1b.yaml": ("litgpt", {"cluster.name": "dgx-h100"}),
+    "litgpt-lora.yaml": ("litgpt", {"cluster.name": "perlmutter"}),
+    "litgpt-lora.sh": ("litgpt", {"cluster.name": "dgx-h100"}),
 }
 """Each file with its format, and what it does not state."""
 
@@ -95,7 +104,7 @@ def test_no_option_is_skipped_in_silence(name):
         nodes=settings.get("cluster.nodes"),
         model=settings.get("model"),
     )
-    source = as_source(name, (FILES / name).read_bytes())
+    source = as_source(str(FILES / name), (FILES / name).read_bytes())
     options = LAUNCHES[form][0].options(source)
     draft = import_source(source, choices).draft
     shown = [*draft.read, *(option for option, _ in draft.ignored), *draft.unknown]
@@ -467,3 +476,207 @@ def test_a_configuration_of_accelerate_shards_within_a_node():
         import_file(name, Choices(cluster="dgx-h100"))
     with pytest.raises(ScenarioError, match=":19: num_processes 16: the machine has 32 devices"):
         import_file(name, Choices(cluster="dgx-h100", nodes=4, model="llama3-8b"))
+
+
+# --- trainers on FSDP -----------------------------------------------------------------------------
+
+FOUNDRY = """max_seq_len: ${variables.length}
+variables: {length: 2048, name: meta-llama/Llama-2-7b-hf, twice: "${variables.length}"}
+model: {name: hf_causal_lm, pretrained_model_name_or_path: "${variables.name}"}
+global_train_batch_size: 64
+device_train_microbatch_size: 1
+"""
+
+MPT = """max_seq_len: 2048
+model: {name: mpt_causal_lm, d_model: 4096, n_heads: 32, n_layers: 32}
+global_train_batch_size: 64
+fsdp_config: {sharding_strategy: FULL_SHARD}
+"""
+
+AXOLOTL = """base_model: meta-llama/Llama-2-70b-hf
+micro_batch_size: 1
+gradient_accumulation_steps: 2
+"""
+
+TUNE = """model:
+  _component_: torchtune.models.llama3.llama3_8b
+batch_size: 2
+"""
+
+LITGPT = """model_name: meta-llama/Meta-Llama-3-8B
+train:
+  micro_batch_size: 2
+"""
+
+
+def changed(text, more, key):
+    """Return a key of the scenario of a file with more options, and of the file without them."""
+    found, before = drafted(text + more, "job.yaml").data, drafted(text, "job.yaml").data
+    for part in key.split("."):
+        found = found[part]
+        before = before.get(part) if isinstance(before, dict) else None
+    return found, before
+
+
+def test_a_model_of_llm_foundry_has_the_shape_in_its_file():
+    """MPT 7B by its configuration has as many parameters as llm-foundry counts."""
+    model = drafted(MPT, "job.yaml").data["model"]
+
+    assert model["parameters"]["value"] == 6_658_859_008
+
+
+def test_a_run_of_llm_foundry_is_the_scenario_that_it_launches():
+    """References are replaced; weights are sharded within copies; moments are those of Lion."""
+    name = FILES / "llm-foundry-mpt-7b.yaml"
+    data = import_file(name, Choices(cluster="dgx-h100", nodes=4)).draft.data
+
+    assert data["batch"] == {"sequence": 2048, "global": 512, "micro": 4}
+    assert data["plan"] == {"zero": 3, "data": 32, "shard": 16}
+    assert (data["model"]["positions"], data["model"]["biases"]) == ("alibi", [])
+    assert data["framework"]["state"] == {"bf16": {"optimiser": 4}}
+
+
+def test_adapters_of_axolotl_are_those_of_the_scenario():
+    """QLoRA on FSDP has frozen weights of 4 bits, here on the host."""
+    name = FILES / "axolotl-qlora-70b.yaml"
+    draft = import_file(name, Choices(cluster="dgx-h100", nodes=1)).draft
+
+    assert draft.data["finetune"] == {
+        "method": "qlora", "rank": 16, "targets": ["qkv", "output", "mlp"], "bits": 4
+    }  # fmt: skip
+    assert draft.data["framework"] == "fsdp-qlora"
+    assert draft.data["offload"] == {"parameters": True, "optimiser": True}
+    assert draft.data["batch"] == {"sequence": 2048, "micro": 1, "global": 32}
+    assert draft.unknown == ()
+
+
+def test_a_recipe_of_torchtune_is_the_scenario_that_it_launches():
+    """The name of the builder states model and adapters; of some modules all count."""
+    name = FILES / "torchtune-lora-8b.yaml"
+    draft = import_file(name, Choices(cluster="dgx-h100", nodes=1)).draft
+
+    assert draft.data["model"] == "llama3.1-8b"
+    assert draft.data["finetune"]["targets"] == ["qkv", "output", "mlp"]
+    assert "adapters of q_proj, v_proj: modelled as all of qkv" in draft.notes
+    assert draft.data["framework"]["state"]["bf16"]["weights"] == 2
+    assert draft.data["batch"]["global"] == 2 * 8 * 8
+
+
+def test_a_command_of_litgpt_wins_over_the_file_that_it_names():
+    """The file is next to the script; an option of the command replaces that of the file."""
+    name = FILES / "litgpt-lora.sh"
+    draft = import_file(name, Choices(cluster="dgx-h100")).draft
+
+    assert draft.data["batch"] == {"global": 32, "micro": 4, "sequence": 1024}
+    assert draft.data["cluster"]["nodes"] == 1
+    assert draft.data["finetune"] == {"method": "lora", "rank": 32, "targets": ["qkv"]}
+    assert draft.data["recompute"] == "full"
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "key", "value"),
+    [
+        (FOUNDRY, "precision: amp_fp8", "precision", "fp8"),
+        (FOUNDRY, "fsdp_config: {mixed_precision: PURE}", "framework.sharding.reduce", 2),
+        (FOUNDRY, "fsdp_config: {mixed_precision: FULL}", "framework.sharding.gather", 4),
+        (FOUNDRY, "fsdp_config: {cpu_offload: true}", "offload.parameters", True),
+        (FOUNDRY, "fsdp_config: {sharding_strategy: SHARD_GRAD_OP}", "plan.reshard", False),
+        (FOUNDRY, "fsdp_config: {device_mesh: [4, 16]}", "plan.shard", 16),
+        (FOUNDRY, "fsdp_config: {activation_cpu_offload: true}", "offload.activations", True),
+        (FOUNDRY, "tp_config: {tensor_parallel_degree: 2}", "plan.tensor", 2),
+        (MPT, "optimizer: {name: decoupled_lionw_8b}", "framework.state.bf16.optimiser", 1),
+        (AXOLOTL, "adapter: lora", "finetune.method", "lora"),
+        (AXOLOTL, "adapter: lora\nload_in_8bit: true", "finetune.bits", 8),
+        (AXOLOTL, "adapter: lora\npeft_use_dora: true", "finetune.method", "dora"),
+        (AXOLOTL, "fsdp: [shard_grad_op, auto_wrap]", "plan.reshard", False),
+        (AXOLOTL, "fsdp: full_shard auto_wrap offload", "offload.optimiser", True),
+        (AXOLOTL, "fsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}", "plan.shard", 8),
+        (AXOLOTL, "optimizer: paged_adamw_8bit", "framework.state.bf16.optimiser", 2),
+        (AXOLOTL, "gradient_checkpointing: offload", "offload.activations", True),
+        (AXOLOTL, "bf16: false\ntf32: true", "precision", "tf32"),
+        (AXOLOTL, "eager_attention: true", "framework.kernels.attention", "unfused"),
+        (AXOLOTL, "tensor_parallel_size: 2", "plan.tensor", 2),
+        (TUNE, "compile: {model: true, loss: false}", "framework.name", "torchtitan"),
+        (TUNE, "enable_activation_checkpointing: true", "recompute", "full"),
+        (TUNE, "ac_mode: selective\nac_option: 2", "recompute", {"mode": "full", "every": 2}),
+        (TUNE, "fsdp_reshard_after_forward: false", "plan.reshard", False),
+        (TUNE, "data_parallel_replicate_dim: 8", "plan.shard", 8),
+        (TUNE, "context_parallel_dim: 2", "plan.context_method", "all-gather"),
+        (TUNE, "enable_fp8_training: true", "precision", "fp8"),
+        (TUNE, "dtype: fp32", "precision", "fp32"),
+        (LITGPT, "precision: bf16-true", "framework.state.bf16.weights", 2),
+        (LITGPT, "precision: 32-true", "precision", "fp32"),
+        (LITGPT, "  max_seq_length: 512", "batch.sequence", 512),
+        (LITGPT, "  global_batch_size: 1024", "batch.global", 1024),
+    ],
+)
+def test_options_of_trainers_change_the_keys_that_they_mean(text, more, key, value):
+    """An option reaches its key, which differs or is missing without it."""
+    found, before = changed(text, more, key)
+
+    assert found == value
+    assert before != value
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "problem"),
+    [
+        (FOUNDRY, "precision: amp_bf17", ":6: precision amp_bf17: is not modelled"),
+        (FOUNDRY, "tp_config: {tensor_parallel_degree: 5}", "do not divide 64"),
+        (FOUNDRY, "fsdp_config: {device_mesh: [2, 3]}", ":6: .* on 64 devices leaves data 64"),
+        (FOUNDRY, "fsdp_config: {device_mesh: wide}", "must be one or two whole numbers"),
+        (FOUNDRY.replace(".length", ".missing", 1), "",
+         r":1: .*\$\{variables.missing\} is not known from the file"),
+        (FOUNDRY.replace("2048", '"${variables.twice}"'), "", "is not known from the file"),
+        (MPT.replace("n_layers: 32", ""), "", "model.n_layers: missing"),
+        (MPT, "callbacks: {", ":6: is not valid YAML"),
+        (AXOLOTL, "rl: dpo", ":4: rl dpo: is not modelled"),
+        (AXOLOTL, "fp16: true\nbf16: true", ":4: fp16 true: contradicts bf16"),
+        (AXOLOTL, "adapter: qlora", ":4: adapter qlora: needs weights of 4 bits"),
+        (AXOLOTL, "load_in_4bit: true", ":4: load_in_4bit true: needs an adapter"),
+        (AXOLOTL, "batch_size: 8", ":4: .*contradicts gradient_accumulation_steps"),
+        (AXOLOTL, "adapter: lora\nlora_target_modules: [conv]", ":5: .*conv: adapters are not"),
+        (AXOLOTL, "fsdp: [full_shard, all]", ":4: .*all: is not modelled"),
+        (AXOLOTL.replace("Llama-2-70b-hf", "another-70b"), "", ":1: .*in no file of the catalogue"),
+        (AXOLOTL.replace("micro_batch_size: 1", ""), "", "micro_batch_size: missing"),
+        (TUNE, "dtype: fp16", ":4: dtype fp16: is not modelled .modelled: bf16, fp32"),
+        (TUNE, "tensor_parallel_dim: 0", ":4: .*must be at least 1"),
+        (TUNE, "data_parallel_shard_dim: 3", ":4: .* on 64 devices leaves data 64"),
+        (TUNE, "loss: {_component_: torchtune.rlhf.loss.DPOLoss}", ":4: .*is not modelled"),
+        (TUNE.replace("batch_size: 2", ""), "", "batch_size: missing"),
+        (LITGPT, "devices: 4", ":4: devices 4: a node of 'dgx-h100' has 8 devices"),
+        (LITGPT, "quantize: bnb.nf4", ":4: .*needs one device"),
+        (LITGPT, "precision: 64-true", ":4: .*is not modelled"),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_of_a_trainer_is_one_line(text, more, problem):
+    """A wrong value, a missing one, contradictions and unknown references have their line."""
+    with pytest.raises(ClustersimError, match=f"job.yaml.*{problem}") as raised:
+        drafted(text + more, "job.yaml")
+
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", [FOUNDRY, AXOLOTL, TUNE, LITGPT])
+def test_an_option_of_a_trainer_that_is_not_known_is_listed(text):
+    """An option in no table is neither an error nor lost."""
+    assert drafted(f"{text}a_new_option: 3\n", "job.yaml").unknown == ("a_new_option 3",)
+
+
+def test_a_command_of_litgpt_needs_its_file():
+    """A configuration that is not next to the script is one line; none is fetched."""
+    where = "https://example.org/lora.yaml"
+
+    with pytest.raises(ScenarioError, match=r":1: --config .*nothing is fetched"):
+        drafted(f"litgpt finetune meta-llama/Llama-2-7b-hf --config {where}")
+
+
+def test_references_of_a_file_stay_small():
+    """References that double at each step, or refer to themselves, are left as they are."""
+    steps = "".join(
+        f"  v{n}: ${{variables.v{n - 1}}}${{variables.v{n - 1}}}\n" for n in range(1, 60)
+    )
+    text = f"variables:\n  v0: aaaa\n{steps}  own: ${{variables.own}}\n{MPT}run_name: "
+
+    assert drafted(f"{text}${{variables.v59}}", "job.yaml").unknown == ()
+    assert drafted(f"{text}${{variables.own}}", "job.yaml").unknown == ()

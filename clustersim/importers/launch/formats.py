@@ -5,11 +5,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from clustersim.importers.launch.accelerate import ACCELERATE
+from clustersim.importers.launch.axolotl import AXOLOTL
+from clustersim.importers.launch.litgpt import COMMAND, LITGPT
+from clustersim.importers.launch.llm_foundry import LLM_FOUNDRY
 from clustersim.importers.launch.megatron import MEGATRON
 from clustersim.importers.launch.sglang import SGLANG
 from clustersim.importers.launch.table import Launch
 from clustersim.importers.launch.tensorrt_llm import TENSORRT_LLM
 from clustersim.importers.launch.torchtitan import TORCHTITAN
+from clustersim.importers.launch.torchtune import TORCHTUNE
 from clustersim.importers.launch.vllm import VLLM
 
 
@@ -28,7 +32,28 @@ LAUNCHES: Final[Mapping[str, tuple[Launch, re.Pattern[str]]]] = {
     ),
     "accelerate": (
         ACCELERATE,
-        re.compile(r"^(?:fsdp_config|compute_environment):", re.MULTILINE),
+        re.compile(r"^(?:distributed_type|compute_environment):", re.MULTILINE),
+    ),
+    "llm-foundry": (
+        LLM_FOUNDRY,
+        re.compile(
+            r"^(?:global_train_batch_size|device_train_microbatch_size):"
+            r"|^[ \t]+name:[ \t]*(?:mpt|hf)_causal_lm\b",
+            re.MULTILINE,
+        ),
+    ),
+    "axolotl": (AXOLOTL, re.compile(r"^base_model:", re.MULTILINE)),
+    "torchtune": (
+        TORCHTUNE,
+        re.compile(r"^[^#\n]*\b_component_:\s*[\"']?torchtune\.", re.MULTILINE),
+    ),
+    "litgpt": (
+        LITGPT,
+        re.compile(
+            rf"^[^#\n]*{COMMAND}"
+            r"|^train:[^\n]*\n(?:(?:[ \t#][^\n]*)?\n)*?[ \t]+(?:global|micro)_batch_size:",
+            re.MULTILINE,
+        ),
     ),
     "megatron": (
         MEGATRON,

@@ -99,6 +99,11 @@ class Option:
 
 
 def _plain(value: Any) -> str:
+    """Return a value as YAML has it in one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_plain(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_plain, value))}]"
     return str(value).lower() if isinstance(value, bool | None) else str(value)
 
 

@@ -81,6 +81,23 @@ def _model(given: Given) -> None:
         if "model" not in given.values:
             raise given.missing("the model")
         return
+    state_model(given, name)
+    named = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word in QUANTISED]
+    if named and "model" in given.assumed and "of.quantised" not in given.values:
+        given.values["of.quantised"] = QUANTISED[named[0]]
+        given.assumed["precision"] = f"by the name {name}"
+
+
+def state_model(given: Given, name: str) -> None:
+    """State the model of a name on Hugging Face, or of a folder with its configuration.
+
+    Raises
+    ------
+    ScenarioError
+        when it is in no file of the catalogue.
+    """
+    if "model" in given.values:
+        return
     config = Path(name) / "config.json"
     if config.is_file():
         given.put("model", str(config.resolve()), "of.model")
@@ -90,10 +107,6 @@ def _model(given: Given) -> None:
         raise given.wrong("of.model", "is in no file of the catalogue (name one with --model)")
     given.put("model", nearest, "of.model")
     given.assumed["model"] = f"the file of the catalogue for {name}"
-    named = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word in QUANTISED]
-    if named and "of.quantised" not in given.values:
-        given.values["of.quantised"] = QUANTISED[named[0]]
-        given.assumed["precision"] = f"by the name {name}"
 
 
 def catalogue_model(name: str) -> str | None:

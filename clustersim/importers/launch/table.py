@@ -127,6 +127,15 @@ class Given:
         """Return the value of a key, or another one where the file does not state it."""
         return self.values.get(key, otherwise)
 
+    def states(self, table: str) -> bool:
+        """Whether the file has an option of this name, or in the table of this name."""
+        stated = [*self.read, *(option for option, _ in self.ignored), *self.unknown]
+        empty: tuple[tuple[Any, ...], ...] = ((), ({},))
+        return any(
+            option.name.partition(".")[0] == table and option.values not in empty
+            for option in stated
+        )
+
     def pop(self, key: str, otherwise: Any = None) -> Any:
         """Return the value of a key that is no key of a scenario, and forget it."""
         return self.values.pop(INTERNAL + key, otherwise)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clustersim.catalog.finding import find
+from clustersim.importers.launch.fsdp import put_offload
 from clustersim.importers.launch.options import Option, options_in
 from clustersim.importers.launch.serving import catalogue_model
 from clustersim.importers.launch.table import (
@@ -30,7 +31,7 @@ def _options(source: Source) -> list[Option]:
     return options_in(read_toml(source))
 
 
-def _positive(option: Option) -> int | None:
+def degree(option: Option) -> int | None:
     """Return a degree; none for -1, which leaves it to the devices."""
     value = option.whole()
     if value == 0 or value < -1:
@@ -44,14 +45,14 @@ READS: Final[Reads] = {
     "model.converters": words("of.converters"),
     "training.local-batch-size": count("of.local"),
     "training.batch-size": count("of.local"),
-    "training.global-batch-size": Read("batch.global", _positive),
+    "training.global-batch-size": Read("batch.global", degree),
     "training.seq-len": count("batch.sequence"),
     "training.mixed-precision-param": one_of("of.wide", {"bfloat16": "bf16", "float32": "fp32"}),
     "training.enable-cpu-offload": flag("of.offload"),
     "training.compile": switch("of.compiled"),
     "compile.enable": switch("of.compiled"),
     "parallelism.data-parallel-replicate-degree": count("of.copies"),
-    "parallelism.data-parallel-shard-degree": Read("of.shard", _positive),
+    "parallelism.data-parallel-shard-degree": Read("of.shard", degree),
     "parallelism.fsdp-reshard-after-forward": one_of(
         "of.reshard", {"default": "default", "always": "always", "never": "never"}
     ),
@@ -136,13 +137,11 @@ def _finish(given: Given) -> None:
     local, micro = given.pop("local", 8), given.pop("microbatch", 1)
     given.put("batch.micro", local if pipeline == 1 else micro, "of.local")
     given.values["of.accumulation"] = 1 if pipeline == 1 else max(1, local // micro)
-    _sharding(given)
+    put_shards(given)
     _stages(given, pipeline)
     _precision(given)
-    _recompute(given)
-    if given.pop("offload"):
-        given.put("offload.parameters", True, "of.offload")
-        given.put("offload.optimiser", True, "of.offload")
+    put_recomputation(given, "selective")
+    put_offload(given)
 
 
 def _model(given: Given) -> None:
@@ -158,7 +157,8 @@ def _model(given: Given) -> None:
     given.assumed["model"] = f"the file of the catalogue for {name}"
 
 
-def _sharding(given: Given) -> None:
+def put_shards(given: Given) -> None:
+    """State the ranks of a shard, their copies, and whether gathered weights are released."""
     shard, copies = given.pop("shard"), given.pop("copies", 1)
     given.put("plan.zero", 0 if shard == 1 else 3, "of.shard")
     if shard is not None:
@@ -194,8 +194,9 @@ def _precision(given: Given) -> None:
     given.put("precision", name, "of.converters")
 
 
-def _recompute(given: Given) -> None:
-    mode, option = given.pop("recompute", "selective"), str(given.pop("selective", "2"))
+def put_recomputation(given: Given, usual: str) -> None:
+    """State which layers are recomputed, of a mode or the usual one."""
+    mode, option = given.pop("recompute", usual), str(given.pop("selective", "2"))
     if mode != "selective":
         given.put("recompute", mode, "of.recompute")
         return

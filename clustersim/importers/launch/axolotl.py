@@ -1,0 +1,405 @@
+"""The configuration of a training run of Axolotl as YAML: the Trainer of Hugging Face on FSDP.
+
+adapter: qlora, load_in_4bit: true   -->  finetune
+fsdp, fsdp_config                    -->  plan.zero; without them each rank has all weights
+
+Names and defaults are those of axolotl-ai-cloud/axolotl, src/axolotl/utils/schemas: config.py and
+training.py, commit 002a637, peft.py, commit 00564c8, model.py, commit 04980d4, fsdp.py, commit
+06dcd85.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from clustersim.importers.launch import fsdp
+from clustersim.importers.launch.adapters import put_adapters
+from clustersim.importers.launch.fsdp import (
+    SAVES,
+    START,
+    STRATEGIES,
+    put_moments,
+    put_narrow_states,
+    put_sharding,
+)
+from clustersim.importers.launch.options import Option
+from clustersim.importers.launch.serving import state_model
+from clustersim.importers.launch.table import (
+    Given,
+    Launch,
+    Read,
+    Reads,
+    count,
+    flag,
+    number,
+    one_of,
+    switch,
+    word,
+    words,
+)
+from clustersim.importers.launch.yaml_file import yaml_options
+
+_STRATEGIES: Final = {"hybrid_shard_zero2": "HYBRID_SHARD", "auto_wrap": "", "offload": ""} | {
+    name.lower(): name for name in STRATEGIES
+}
+"""Words of the option `fsdp`, with their strategy of sharding."""
+
+
+def _fsdp(option: Option) -> dict[str, Any]:
+    """Return the strategy and the offload that a list of words means."""
+    stated = [part for text in option.words() for part in text.split()]
+    unknown = [part for part in stated if part not in _STRATEGIES]
+    if unknown:
+        raise option.wrong(f"{unknown[0]}: is not modelled (modelled: {', '.join(_STRATEGIES)})")
+    strategies = [_STRATEGIES[part] for part in stated if _STRATEGIES[part]]
+    return {"strategy": strategies[:1], "offload": "offload" in stated}
+
+
+def _recomputed(option: Option) -> str | None:
+    """Return how layers are recomputed: with their inputs on the device or on the host."""
+    stated = option.word().lower()
+    if stated in ("offload", "unsloth"):
+        return "host"
+    if stated == "offload_disk":
+        raise option.wrong("is not modelled (modelled: true, false, offload)")
+    return "device" if option.is_set() else None
+
+
+def _deepspeed(option: Option) -> None:
+    raise option.wrong("is not modelled in Axolotl (modelled: fsdp_config, or neither)")
+
+
+def _preference(option: Option) -> None:
+    if option.is_set():
+        raise option.wrong("is not modelled (only training on the next token)")
+
+
+READS: Final[Reads] = {
+    "base-model": word("of.model"),
+    "sequence-len": count("batch.sequence"),
+    "sample-packing": switch("of.packed"),
+    "pad-to-sequence-len": switch("of.padded"),
+    "micro-batch-size": count("batch.micro"),
+    "gradient-accumulation-steps": count("of.accumulation"),
+    "batch-size": count("of.each_rank"),
+    **dict.fromkeys(("bf16", "bfloat16"), switch("of.bf16")),
+    **dict.fromkeys(("fp16", "float16"), switch("of.fp16")),
+    "fp8": flag("of.fp8"),
+    "tf32": switch("of.tf32"),
+    "optimizer": word("of.optimiser"),
+    "gradient-checkpointing": Read("of.recomputed", _recomputed),
+    "activation-offloading": flag("offload.activations"),
+    "eager-attention": flag("framework.kernels.attention", "unfused"),
+    "attn-implementation": one_of(
+        "of.attention",
+        {"eager": "unfused", "sdpa": None, "flash_attention_2": None, "flash_attention_3": None},
+    ),
+    "liger-rms-norm": flag("framework.kernels.norm_fused"),
+    **dict.fromkeys(
+        ("liger-glu-activation", "liger-swiglu"), flag("framework.kernels.gated_fused")
+    ),
+    "liger-rope": flag("framework.kernels.rotary_fused"),
+    **dict.fromkeys(("sequence-parallel-degree", "context-parallel-size"), count("plan.context")),
+    "tensor-parallel-size": count("plan.tensor"),
+    "dp-shard-size": count("of.shard"),
+    "dp-replicate-size": count("of.copies"),
+    "rl": Read("of.preference", _preference),
+    "reward-model": Read("of.preference", _preference),
+    "process-reward-model": Read("of.preference", _preference),
+    # Adapters
+    "adapter": one_of("of.adapter", {"lora": "lora", "qlora": "qlora"}),
+    "load-in-4bit": flag("of.four_bits"),
+    "load-in-8bit": flag("of.eight_bits"),
+    "lora-r": count("of.rank"),
+    "lora-dropout": number("of.dropout"),
+    "lora-target-modules": words("of.modules"),
+    "lora-target-linear": flag("of.all_linear"),
+    "peft-use-dora": flag("of.dora"),
+    # Sharding
+    "deepspeed": Read("of.deepspeed", _deepspeed),
+    "fsdp": Read("of.fsdp", _fsdp),
+    **{f"fsdp-config.fsdp-{name}": read for name, read in fsdp.READS.items()},
+    **{f"fsdp-config.{name}": read for name, read in fsdp.READS.items()},
+}
+"""Options that are read, each with its key."""
+
+_LOSS: Final = "changes the loss, not the time of a step"
+_DATA: Final = "data loading is not modelled"
+_LENGTH: Final = "length of the run: set the section training"
+_EVALUATION: Final = "evaluations: state a run in the section training"
+_TOKENS: Final = "tokenizer: the vocabulary is that of the model"
+_PREFERENCE: Final = "of training on preferences"
+_DDP: Final = "gradients are reduced layer by layer"
+_FLASH: Final = "kernels of attention are those of the profile"
+_FUSED: Final = "not modelled: fused kernels of adapters and of the loss"
+_LOGITS: Final = "not modelled: logits in pieces, which take less memory"
+
+IGNORED: Final[Mapping[str, str]] = {
+    "base-model-*": "the shape is that of the model that is named",
+    "cls-model-config": "the shape is that of the model that is named",
+    "model-type": "the shape is that of the model that is named",
+    "overrides-of-model-*": "the shape is that of the model that is named: set model",
+    "model-quantization-config*": "not modelled: weights that are quantised in the checkpoint",
+    "is-*-derived-model": "the shape is that of the model that is named",
+    "revision-of-model": START,
+    "trust-remote-code": START,
+    "resize-token-embeddings-to-32x": "the vocabulary is that of the model: set model",
+    "shrink-embeddings": "the vocabulary is that of the model: set model",
+    "mean-resizing-embeddings": START,
+    "embeddings-skip-upcast": "embeddings are held as the other weights",
+    "flash-attention": _FLASH,
+    "sdp-attention": _FLASH,
+    "xformers-attention": _FLASH,
+    "flex-attention": _FLASH,
+    "flex-attn-compile-kwargs": _FLASH,
+    "flash-optimum": _FLASH,
+    "s2-attention": "not modelled: shifted sparse attention",
+    "sage-attention": "not modelled: attention of 8 bits",
+    "flash-attn-*": "not modelled: fused kernels of flash-attn",
+    "heads-k-stride": "keys and values are exchanged as context_method states",
+    "ring-attn-func": "keys and values are exchanged as context_method states",
+    "gradient-checkpointing-kwargs*": "both ways recompute the same",
+    "use-reentrant": "both ways recompute the same",
+    "layer-offloading": "not modelled: frozen layers on the host",
+    "lora-*-kernel": _FUSED,
+    "unsloth-*": _FUSED,
+    "use-kernels": _FUSED,
+    "liger-fused-linear-cross-entropy": _LOGITS,
+    "liger-cross-entropy": _FUSED,
+    "liger-layer-norm": _FUSED,
+    "liger-use-token-scaling": _LOSS,
+    "cut-cross-entropy*": _LOGITS,
+    "chunked-cross-entropy*": _LOGITS,
+    "tiled-mlp*": "not modelled: an MLP in pieces, which takes less memory",
+    "plugins": "code of its own is not read",
+    "torch-compile*": "modelled without compilation",
+    "fp8-*": "of fp8",
+    "float32": "without bf16 and fp16 the precision is fp32",
+    "qat*": "not modelled: quantisation in training",
+    "quantization*": "of the quantisation after training",
+    "lora-alpha": _LOSS,
+    "lora-model-dir": START,
+    "lora-fan-in-fan-out": START,
+    "lora-modules-to-save": "not modelled: ends of the model that are trained next to adapters",
+    "lora-target-parameters": "not modelled: adapters of experts",
+    "lora-on-cpu": START,
+    "loraplus-*": _LOSS,
+    "peft-layers-*": "adapters are in all layers",
+    "peft-layer-replication": "adapters are in all layers",
+    "peft-use-rslora": _LOSS,
+    "peft-init-lora-weights": START,
+    "peft-trainable-token-indices": "not modelled: ends of the model that are trained",
+    "peft-*": _LOSS,
+    "peft.*": "quantisers are those of bitsandbytes",
+    "relora*": "not modelled: restarts of adapters",
+    "qlora-sharded-model-loading": START,
+    "merge-*": "after the run",
+    "gptq*": "quantisers are those of bitsandbytes",
+    "bnb-config-kwargs*": "blocks of 64 weights, and scales of 8 bits",
+    "unfrozen-parameters": "all weights are trained: set finetune.frozen",
+    "llama4-linearized-experts": "experts as in the model",
+    "lisa-*": "not modelled: layers that are trained in turns",
+    "fsdp-version": fsdp.IGNORED["version"],
+    **{f"fsdp-config.fsdp-{name}": why for name, why in fsdp.IGNORED.items()},
+    **{f"fsdp-config.{name}": why for name, why in fsdp.IGNORED.items()},
+    "fsdp-config": "the defaults of the Trainer",
+    "fsdp-config.*limit-all-gathers": "two layers are in flight at most",
+    "fsdp-config.*final-state-dict-type": SAVES,
+    "fsdp-config.*mixed-precision-policy": "weights are gathered in 16 bits",
+    "fsdp-config.*cpu-offload-pin-memory": "copies to the host are those of the machine",
+    "fsdp-config.*cpu-offload": "of offload_params",
+    "fsdp-final-state-dict-type": SAVES,
+    "ddp": "follows from fsdp_config and deepspeed",
+    "ddp-timeout": START,
+    "ddp-*": _DDP,
+    "accelerator-config*": _DATA,
+    "device*": "the machine is named",
+    "world-size": "the machine is named",
+    "local-rank": START,
+    "max-memory*": "the machine is named",
+    "gpu-memory-limit": "the machine is named",
+    "low-cpu-mem-usage": START,
+    "experimental-skip-move-to-device": START,
+    "use-ray": START,
+    "ray-*": START,
+    "resources-per-worker*": START,
+    "learning-rate": _LOSS,
+    "embedding-lr*": _LOSS,
+    "weight-decay": _LOSS,
+    "optim-target-modules": "all weights are updated",
+    "optim-args*": _LOSS,
+    "lr-*": _LOSS,
+    "cosine-*": _LOSS,
+    "adam-*": _LOSS,
+    "max-grad-norm": "gradients are clipped by their norm, as is usual",
+    "torchdistx-path": START,
+    "neftune-noise-alpha": _LOSS,
+    "noisy-embedding-alpha": _LOSS,
+    "train-on-inputs": _LOSS,
+    "group-by-length": "sequences are full",
+    "auto-find-batch-size": "the batch is that of micro_batch_size",
+    "eval-batch-size": _EVALUATION,
+    "num-epochs": _LENGTH,
+    "max-steps": _LENGTH,
+    "warmup-*": _LOSS,
+    "evals-per-epoch": _EVALUATION,
+    "eval-*": _EVALUATION,
+    "evaluation-strategy": _EVALUATION,
+    "do-*eval": _EVALUATION,
+    "bench-*": _EVALUATION,
+    "early-stopping-patience": _LENGTH,
+    "loss-watchdog-*": _LENGTH,
+    "load-best-model-at-end": SAVES,
+    "metric-for-best-model": SAVES,
+    "greater-is-better": SAVES,
+    "save-*": SAVES,
+    "saves-per-epoch": SAVES,
+    "resume-from-checkpoint": SAVES,
+    "auto-resume-from-checkpoints": SAVES,
+    "output-dir": SAVES,
+    "hub-*": SAVES,
+    "push-*": _DATA,
+    "hf-use-auth-token": START,
+    "gc-steps": "pauses of the collector: set disturbances",
+    "profiler-steps*": "logging",
+    "sample-packing-*": "packed sequences are full",
+    "pretraining-sample-concatenation": "packed sequences are full",
+    "pretrain-multipack-*": "packed sequences are full",
+    "multipack-real-batches": "packed sequences are full",
+    "batch-flattening": "packed sequences are full",
+    "curriculum-sampling": _DATA,
+    "min-sample-len": _DATA,
+    "max-prompt-len": _PREFERENCE,
+    "excess-length-strategy": _DATA,
+    "use-pose": "not modelled: positions that are skipped",
+    "pose-*": "not modelled: positions that are skipped",
+    "datasets": _DATA,
+    "test-datasets": _EVALUATION,
+    "val-set-size": _EVALUATION,
+    "pretraining-dataset": _DATA,
+    "streaming*": _DATA,
+    "dataset-*": _DATA,
+    "dataloader-*": _DATA,
+    "shuffle-*": _DATA,
+    "skip-prepare-dataset": _DATA,
+    "remove-unused-columns": _DATA,
+    "chat-template*": _TOKENS,
+    "default-system-message": _TOKENS,
+    "eot-tokens": _TOKENS,
+    "special-tokens*": _TOKENS,
+    "tokens": _TOKENS,
+    "added-tokens-overrides*": _TOKENS,
+    "tokenizer-*": _TOKENS,
+    "processor-type": _TOKENS,
+    "fix-untrained-tokens": START,
+    "num-labels": _PREFERENCE,
+    "trl*": _PREFERENCE,
+    "vllm*": _PREFERENCE,
+    "dpo-*": _PREFERENCE,
+    "orpo-alpha": _PREFERENCE,
+    "rpo-alpha": _PREFERENCE,
+    "simpo-gamma": _PREFERENCE,
+    "cpo-alpha": _PREFERENCE,
+    "kto-*": _PREFERENCE,
+    "rl-beta": _PREFERENCE,
+    "image-*": "images are not modelled",
+    "seed": _LOSS,
+    "strict": START,
+    **dict.fromkeys(
+        ("wandb-*", "mlflow-*", "use-mlflow", "use-wandb", "use-comet", "comet-*", "gradio-*",
+         "use-tensorboard", "logging-steps", "include-tokens-per-second", "include-tkps", "debug",
+         "is-preprocess", "preprocess-iterable", "total-*", "axolotl-config-path"),
+        "logging",
+    ),
+}  # fmt: skip
+"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
+
+
+def _finish(given: Given) -> None:
+    """Derive the keys of the scenario, with the defaults of Axolotl."""
+    given.need("of.model", "base_model")
+    state_model(given, given.pop("model"))
+    given.usual("batch.sequence", 512)
+    _batch(given)
+    precision = _precision(given)
+    adapter = given.pop("adapter")
+    given.put("framework.name", "fsdp-qlora" if adapter else "pytorch-fsdp", "of.adapter")
+    _adapters(given, adapter)
+    _sharding(given)
+    if given.values["plan.zero"] == 0 and adapter is None and precision == "bf16":
+        put_narrow_states(given)
+    put_moments(given, 2 if adapter or given.values["plan.zero"] == 0 else 4)
+    _memory(given)
+
+
+def _batch(given: Given) -> None:
+    """State the microbatch; batch_size is that of a rank over all its microbatches."""
+    each = given.pop("each_rank")
+    steps = given.get("of.accumulation")
+    if each is not None and steps is not None and "batch.micro" in given.values:
+        raise given.wrong("of.each_rank", "contradicts gradient_accumulation_steps (choose one)")
+    if each is not None and steps is not None:
+        given.put("batch.micro", max(1, each // steps), "of.each_rank")
+    micro = given.need("batch.micro", "micro_batch_size")
+    given.usual("of.accumulation", max(1, each // micro) if each is not None else 1)
+    if not given.pop("packed", False) and not given.pop("padded", False):
+        given.notes.append("sequences are modelled as full: sample_packing is not set")
+    given.pop("padded")
+
+
+def _precision(given: Given) -> str:
+    """State the format of products: bf16 if the file states none."""
+    narrow = given.pop("fp8")
+    bf16, fp16, tf32 = given.pop("bf16"), given.pop("fp16"), given.pop("tf32")
+    if bf16 and fp16:
+        raise given.wrong("of.fp16", "contradicts bf16 (choose one)")
+    wide = "fp16" if fp16 else "bf16" if bf16 is not False else "tf32" if tf32 else "fp32"
+    given.put("precision", "fp8" if narrow else wide, "of.fp8" if narrow else f"of.{wide}")
+    return str(given.values["precision"])
+
+
+def _adapters(given: Given, adapter: str | None) -> None:
+    four, eight = given.pop("four_bits"), given.pop("eight_bits")
+    bits = 4 if four else 8 if eight else 16
+    if four and eight:
+        raise given.wrong("of.eight_bits", "contradicts load_in_4bit (choose one)")
+    if adapter is None:
+        if bits < 16:
+            key = "of.four_bits" if four else "of.eight_bits"
+            raise given.wrong(key, "needs an adapter (adapter: qlora, or leave it out)")
+        return
+    if adapter == "qlora" and bits != 4:
+        raise given.wrong("of.adapter", "needs weights of 4 bits (load_in_4bit: true)")
+    given.options.setdefault(
+        "of.bits", given.options.get("of.four_bits", given.options["of.adapter"])
+    )
+    if given.pop("all_linear"):
+        given.values["of.modules"] = ["all-linear"]
+    put_adapters(given, bits)
+
+
+def _sharding(given: Given) -> None:
+    """State the shards; without a table of FSDP each rank has all weights."""
+    stated = given.pop("fsdp", {"strategy": [], "offload": False})
+    for name in stated["strategy"]:
+        given.usual("of.strategy", name)
+    if stated["offload"]:
+        given.usual("of.offload", True)
+    shard = given.pop("shard")
+    if shard is not None:
+        given.put("plan.data", shard * given.get("of.copies", 1), "of.shard")
+    sharded = given.states("fsdp") or given.states("fsdp-config") or (shard or 1) > 1
+    put_sharding(given, "FULL_SHARD" if sharded else "NO_SHARD")
+
+
+def _memory(given: Given) -> None:
+    recomputed = given.pop("recomputed")
+    if recomputed is not None:
+        given.put("recompute", "full", "of.recomputed")
+    if recomputed == "host":
+        given.put("offload.activations", True, "of.recomputed")
+    if given.pop("attention"):
+        given.put("framework.kernels.attention", "unfused", "of.attention")
+
+
+AXOLOTL: Final = Launch(yaml_options, READS, IGNORED, _finish)
+"""Configurations of Axolotl."""

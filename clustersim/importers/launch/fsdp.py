@@ -1,0 +1,111 @@
+"""Fully sharded data parallelism of PyTorch, as the files of several trainers state it.
+
+strategy, reshard, offload  -->  plan.zero, plan.reshard, plan.shard, offload
+
+Names are those of huggingface/accelerate, src/accelerate/utils/dataclasses.py,
+FullyShardedDataParallelPlugin.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from clustersim.importers.launch.options import Option
+from clustersim.importers.launch.table import Given, Read, Reads, flag, one_of
+
+STRATEGIES: Final = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD")
+"""Strategies of sharding, in the order of their numbers from 1."""
+
+
+def strategy(option: Option) -> str:
+    """Return a strategy of sharding by its name or its number."""
+    stated = option.word()
+    names = {str(number): name for number, name in enumerate(STRATEGIES, 1)}
+    name = names.get(stated, stated.upper())
+    if name not in STRATEGIES:
+        raise option.wrong(f"is not modelled (modelled: {', '.join(STRATEGIES)})")
+    return name
+
+
+PREFETCH: Final = one_of(
+    "framework.sharding.prefetch", {"BACKWARD_PRE": 1, "BACKWARD_POST": 0, "NO_PREFETCH": 0}
+)
+"""How the gather of the next layer of a backward is read."""
+
+READS: Final[Reads] = {
+    "sharding-strategy": Read("of.strategy", strategy),
+    "reshard-after-forward": Read("of.reshard", Option.word),
+    "offload-params": flag("of.offload"),
+    "activation-checkpointing": flag("recompute", "full"),
+    "backward-prefetch": PREFETCH,
+}
+"""Options of the plugin that are read, without their prefix, each with its key."""
+
+START: Final = "start of the job"
+SAVES: Final = "checkpoints: state a run in the section training"
+_UNIT: Final = "a unit is a layer"
+
+IGNORED: Final[Mapping[str, str]] = {
+    "version": "modelled as FSDP1",
+    "auto-wrap-policy": _UNIT,
+    "transformer-layer-cls-to-wrap": _UNIT,
+    "min-num-params": _UNIT,
+    "forward-prefetch": "the host issues the next gather early",
+    "use-orig-params": "weights are one flat tensor for each unit",
+    "cpu-ram-efficient-loading": START,
+    "sync-module-states": START,
+    "state-dict-type": SAVES,
+}
+"""The other ones of the plugin, each with the reason."""
+
+
+def put_sharding(given: Given, usual: str = "FULL_SHARD") -> None:
+    """State the stage, the ranks of a shard and the offload, of a strategy or the usual one."""
+    stated = given.pop("strategy", usual)
+    reshard = str(given.pop("reshard", "true")).upper()
+    name = reshard if reshard in STRATEGIES else stated
+    given.put("plan.zero", 0 if name == "NO_SHARD" else 3, "of.strategy")
+    if name == "SHARD_GRAD_OP" or reshard == "FALSE":
+        given.put("plan.reshard", False, "of.reshard")
+    if name == "HYBRID_SHARD" and given.get("of.copies", 1) == 1:
+        given.put("plan.shard", given.get("of.each"), "of.strategy")
+    put_offload(given)
+
+
+def put_offload(given: Given) -> None:
+    """State weights and moments on the host, where shards are offloaded."""
+    if given.pop("offload"):
+        given.put("offload.parameters", True, "of.offload")
+        given.put("offload.optimiser", True, "of.offload")
+
+
+def put_narrow_states(given: Given) -> None:
+    """State weights, gradients and moments of 16 bits, without copies of 32 bits."""
+    for part, width in {"weights": 2, "gradients": 2, "optimiser": 4}.items():
+        given.usual(f"framework.state.bf16.{part}", width)
+    given.usual("framework.gradients.bytes_each", 2)
+    given.usual("framework.sharding.reduce", 2)
+
+
+_MOMENTS: Final[Mapping[str, int]] = {"adafactor": 0, "sgd": 1, "lion": 1, "adam": 2}
+_OTHER: Final = ("galore", "apollo")
+
+
+def put_moments(given: Given, width: int = 4) -> None:
+    """State the moments of an optimiser by its name, unless they are those of AdamW.
+
+    Sums of rows and columns, as Adafactor has them, take no memory.
+
+    Parameters
+    ----------
+    width : of a moment whose bits are not in the name [B]
+    """
+    name = str(given.pop("optimiser", "adam")).lower().replace("_", "").replace("-", "")
+    moments = next((number for part, number in _MOMENTS.items() if part in name), None)
+    if moments is None or any(part in name for part in _OTHER):
+        given.notes.append(f"the optimiser {name} is modelled as AdamW")
+        return
+    bits = re.search(r"[48]", name)
+    if moments != 2 or bits:
+        key = f"framework.state.{given.values['precision']}.optimiser"
+        given.values[key] = moments * (int(bits[0]) / 8 if bits else width)
