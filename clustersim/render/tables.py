@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from clustersim.escaping import escaped
-from clustersim.units import GIB, format_number, format_seconds, format_watts
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -258,49 +257,6 @@ def _flow(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-# --- published metrics --------------------------------------------------------------------------
-
-_METRICS: Final = {
-    "step_time_s": "step time",
-    "tokens_per_s": "tokens/s",
-    "tokens_per_s_per_device": "tokens/s per device",
-    "tflops_per_device": "TFLOP/s per device",
-    "mfu": "MFU",
-    "hfu": "HFU",
-    "memory_bytes": "peak memory",
-    "power_w": "mean power",
-    "fits": "memory",
-    "efficiency": "efficiency",
-}
-
-
-def metric_name(metric: str, convention: str | None = None) -> str:
-    """Return a metric in words.
-
-    >>> metric_name("tflops_per_device", "hardware")
-    'TFLOP/s per device (hardware FLOPs)'
-    """
-    return _METRICS[metric] + (f" ({convention} FLOPs)" if convention else "")
-
-
-def metric_value(metric: str, value: float) -> str:
-    """Return the value of a metric with its unit, unless the name has it.
-
-    >>> metric_value("memory_bytes", 16 * 2**30), metric_value("mfu", 0.5)
-    ('16.0 GiB', '50.0 %')
-    """
-    formats: dict[str, Callable[[float], str]] = {
-        "step_time_s": format_seconds,
-        "mfu": percent,
-        "hfu": percent,
-        "efficiency": percent,
-        "power_w": format_watts,
-        "memory_bytes": lambda nbytes: f"{nbytes / GIB:.1f} GiB",
-        "fits": verdict,
-    }
-    return formats.get(metric, format_number)(value)
 
 
 UNMASKED: Final = (

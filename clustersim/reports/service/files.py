@@ -16,7 +16,8 @@ from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import labelled, percent
 from clustersim.reports.measures import LEGENDS, expectation_cards, part_kind, part_name
-from clustersim.reports.service.text import published_cells, rows
+from clustersim.reports.published import published_table
+from clustersim.reports.service.text import rows
 from clustersim.reports.step import scenario, sources_section
 from clustersim.simulation.measures import QUANTILES
 from clustersim.simulation.service.answer import LoadPoint
@@ -147,9 +148,7 @@ def _time(result: "ServeResult") -> tuple[Section, ...]:
 def _published(result: "ServeResult") -> tuple[Section, ...]:
     if not result.published:
         return ()
-    names = ("metric", ">published", ">predicted", ">error", "source")
-    caption = "Published and predicted; the error is predicted / published - 1"
-    table = text_table(caption, names, map(published_cells, result.published))
+    table = published_table(result.published)
     return (Section("Published numbers", "published", (), (table,)),)
 
 

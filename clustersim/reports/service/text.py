@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from clustersim.render.tables import Row, percent
 from clustersim.reports.measures import expectation_rows, part_name
+from clustersim.reports.published import published_rows
 from clustersim.simulation.measures import QUEUE_GROWTH, measures_of
 from clustersim.units import (
     GIB,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from clustersim.simulation.service.answer import (
         Goodput,
         LoadPoint,
-        ServedCheck,
         Statistics,
         SteadyState,
     )
@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 
 MOST: Final = 6
 """Causes that a line names; the rest is one number."""
-
-_METRICS: Final = {
-    "ttft_s": "time to first token",
-    "tpot_s": "time per token",
-    "latency_s": "latency",
-    "output_tokens_per_s": "output tokens/s",
-    "total_tokens_per_s": "total tokens/s",
-    "output_tokens_per_s_per_device": "output tokens/s per device",
-    "input_tokens_per_s_per_device": "input tokens/s per device",
-    "requests_per_s": "requests/s",
-    "fits": "memory",
-}
 
 
 def rows(result: "ServeResult") -> list[Row]:
@@ -58,7 +46,7 @@ def rows(result: "ServeResult") -> list[Row]:
         *([verdict] if memory.fits else []),
         *_cache(result),
         *expectation_rows(result.answer.expectations),
-        *(Row("published", published(check)) for check in result.published),
+        *published_rows(result.published),
         *_assumed(result),
     ]
 
@@ -289,37 +277,6 @@ def _cache(result: "ServeResult") -> list[Row]:
 
 
 # --- published numbers ----------------------------------------------------------------------------
-
-
-def metric_text(metric: str, value: float) -> str:
-    """Return the value of a metric with its unit, unless the name has it."""
-    if metric == "fits":
-        return "fits" if value else "does not fit"
-    return format_seconds(value) if metric in _TIMES else format_number(value, 3)
-
-
-_TIMES: Final = ("ttft_s", "tpot_s", "latency_s")
-
-
-def published(check: "ServedCheck") -> str:
-    """Return a published value with the predicted one."""
-    name, value, predicted, error, source = published_cells(check)
-    if check.changed:
-        keys = ", ".join(check.changed[:MOST])
-        return f"{name} {value} for another service (this one has other {keys}); {source}"
-    text = f"{predicted} ({error})" if error else predicted
-    return f"{name} {value}, predicted {text}; {source}"
-
-
-def published_cells(check: "ServedCheck") -> tuple[str, str, str, str, str]:
-    """Return the name of a metric, its published and predicted value, the error and the source."""
-    name = _METRICS[check.metric] + (f" ({check.statistic})" if check.statistic != "mean" else "")
-    predicted = "none: it does not fit"
-    if check.predicted is not None:
-        predicted = metric_text(check.metric, check.predicted)
-    error = "" if check.error is None else percent(check.error, "+")
-    value = metric_text(check.metric, check.value)
-    return name, value, predicted, "another service" if check.changed else error, check.source
 
 
 def _assumed(result: "ServeResult") -> list[Row]:

@@ -7,19 +7,20 @@ from clustersim.memory.room import outcome_of
 from clustersim.render.charts.picture import text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
-from clustersim.render.tables import UNMASKED, labelled, metric_name, metric_value, percent, words
+from clustersim.render.tables import UNMASKED, labelled, percent, words
 from clustersim.reports.measures import expectation_cards
+from clustersim.reports.published import other_values, published_cells, published_table
 from clustersim.reports.step.charts import breakdown, memory_by_stage, memory_over_time
 from clustersim.reports.step.links import links
 from clustersim.reports.step.pipeline import longest_wait, page_views, pipeline
 from clustersim.reports.step.sections import disturbances, power_section, scenario, sources_section
-from clustersim.reports.step.text import differs, remedies, rows
+from clustersim.reports.step.text import remedies, rows
 from clustersim.units import format_bandwidth, format_number, format_seconds
 
 if TYPE_CHECKING:
     from clustersim.render.charts.timeline import Timeline
     from clustersim.scenario.load import Loaded
-    from clustersim.simulation.step.answer import PublishedCheck
+    from clustersim.simulation.published import PublishedCheck
     from clustersim.simulation.step.result import Result
 
 
@@ -132,7 +133,7 @@ def _interval(result: "Result") -> Card:
 
 
 def _compared(check: "PublishedCheck") -> Card:
-    name, published, predicted, error, _ = _row(check)
+    name, published, predicted, error, _ = published_cells(check)
     values = f"{name}: predicted {predicted}, published {published}"
     if check.error is None:
         same = "as published" if published == predicted else "not as published"
@@ -213,20 +214,9 @@ def _published(result: "Result") -> Section:
     heading = "Comparison with published results"
     if not result.published:
         return Section(heading, "published")
-    names = ("metric", ">published", ">predicted", ">error", "source")
-    caption = "Published and predicted; the error is predicted / published - 1"
-    table = text_table(caption, names, map(_row, result.published))
-    changed = [differs(check) for check in result.published[:1] if check.changed]
+    table = published_table(result.published)
+    changed = [other_values(check) for check in result.published[:1] if check.changed]
     text = tuple(
         f"Published for another run: {difference}. Errors are not stated." for difference in changed
     )
     return Section(heading, "published", text, (table,))
-
-
-def _row(check: "PublishedCheck") -> tuple[str, str, str, str, str]:
-    """Return metric, published and predicted value, error and source as text."""
-    published, predicted = (metric_value(check.metric, v) for v in (check.value, check.predicted))
-    error = "" if check.error is None else percent(check.error, "+")
-    error = "another run" if check.changed else error
-    name = metric_name(check.metric, check.convention)
-    return name, published, predicted, error, check.source

@@ -9,13 +9,12 @@ from clustersim.render.tables import (
     UNMASKED,
     Row,
     kind_of,
-    metric_name,
-    metric_value,
     percent,
     plain,
     words,
 )
 from clustersim.reports.measures import expectation_rows, hypothetical, summary
+from clustersim.reports.published import published_rows
 from clustersim.topology.accelerator import slowest_clock
 from clustersim.units import (
     GIB,
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from clustersim.simulation.step.answer import (
         Blame,
         DisturbanceAnswer,
-        PublishedCheck,
         Replications,
     )
     from clustersim.simulation.step.result import Result
@@ -73,7 +71,7 @@ def rows(result: "Result") -> list[Row]:
         *_experts(result),
         *(Row(_GROUPS[group.group], _span(group)) for group in result.groups),
         *expectation_rows(result.answer.expectations),
-        *(Row("published", _published(check)) for check in result.published),
+        *published_rows(result.published),
         Row("assumed", _assumed(result)),
     ]
 
@@ -344,23 +342,6 @@ def _span(group: "GroupLinks") -> str:
     nodes = counted(most, "node") if fewest == most else f"{fewest:,} to {most:,} nodes"
     links = [f"{link.kind} {format_bandwidth(link.bandwidth)}" for link in group.links]
     return f"{group.ranks:,} ranks on {nodes}, over {', '.join(links)}"
-
-
-def _published(check: "PublishedCheck") -> str:
-    """Return a published value with the predicted one."""
-    published, predicted = (metric_value(check.metric, v) for v in (check.value, check.predicted))
-    name = metric_name(check.metric, check.convention)
-    if check.changed:
-        return f"{name} {published} for another run ({differs(check)}); {check.source}"
-    error = "" if check.error is None else f" ({percent(check.error, '+')})"
-    return f"{name} {published}, predicted {predicted}{error}; {check.source}"
-
-
-def differs(check: "PublishedCheck") -> str:
-    """Return the keys with which this is not the run that a number was published for."""
-    keys, more = check.changed[:MOST], len(check.changed) - MOST
-    others = f" and {counted(more, 'other key')}" if more > 0 else ""
-    return f"this one has other values of {', '.join(keys)}{others}"
 
 
 def _assumed(result: "Result") -> str:

@@ -10,8 +10,9 @@ from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import percent
 from clustersim.reports.measures import expectation_cards
+from clustersim.reports.published import metric_name, metric_value, published_table
 from clustersim.reports.training_run.charts import charts_of
-from clustersim.reports.training_run.text import METRICS, rows, run_metric_text
+from clustersim.reports.training_run.text import rows
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.units import format_duration, format_kg, format_kwh, format_number, format_usd
 
@@ -59,14 +60,14 @@ def _cards(answer: TrainAnswer) -> Iterator[Card]:
     )
     yield Card("interruptions", f"{answer.interruptions:,.0f}", "failures and planned stops")
     given = answer.checkpoint
-    yield Card("checkpoint", run_metric_text("checkpoint_bytes", given.bytes), given.mode)
+    yield Card("checkpoint", metric_value("checkpoint_bytes", given.bytes), given.mode)
     yield Card(
         "interval", format_duration(given.every_s), f"save: {format_duration(given.block_s)}"
     )
     yield from expectation_cards(answer.expectations)
     for check in answer.published:
-        value = run_metric_text(check.metric, check.value)
-        yield Card(f"published: {METRICS[check.metric]}", value, check.source)
+        value = metric_value(check.metric, check.value)
+        yield Card(f"published: {metric_name(check.metric)}", value, check.source)
 
 
 POWER: Final = ("power", "power-run")
@@ -164,20 +165,6 @@ def _details(answer: TrainAnswer) -> Iterator[Block]:
     )
     yield text_table("Parts of the run", names, cells)
     if answer.published:
-        columns = ("metric", ">published", ">predicted", ">error", "source")
-        yield text_table("Published numbers", columns, _published(answer))
+        yield published_table(answer.published)
     if answer.assumed:
         yield text_table("Assumptions", ("key", "reason"), answer.assumed.items())
-
-
-def _published(answer: TrainAnswer) -> Iterator[tuple[str, ...]]:
-    for check in answer.published:
-        error = "" if check.error is None else percent(check.error, "+")
-        if check.bound is not None:
-            error = (
-                f"{check.bound.replace('-', ' ')}: {'holds' if check.holds else 'does not hold'}"
-            )
-        value, predicted = (
-            run_metric_text(check.metric, number) for number in (check.value, check.predicted)
-        )
-        yield METRICS[check.metric], value, predicted, error, check.source

@@ -5,9 +5,9 @@ from typing import Final
 
 from clustersim.render.tables import Row, percent
 from clustersim.reports.measures import expectation_rows, hypothetical
+from clustersim.reports.published import published_rows
 from clustersim.simulation.training_run.answer import (
     CheckpointAnswer,
-    PublishedRunCheck,
     StageAnswer,
     TrainAnswer,
 )
@@ -27,16 +27,6 @@ from clustersim.units import (
 
 NAMED: Final = 3
 """Causes of failures, and parts of the run, that a line names."""
-
-METRICS: Final = {
-    "days": "days",
-    "useful_days": "days without interruptions",
-    "goodput": "goodput",
-    "interruptions": "interruptions",
-    "checkpoint_bytes": "checkpoint",
-    "save_s": "time of a save",
-}
-"""Published metrics in words."""
 
 
 def rows(answer: TrainAnswer) -> list[Row]:
@@ -59,7 +49,7 @@ def rows(answer: TrainAnswer) -> list[Row]:
         Row("closed form", _closed_form(answer)),
         *_bill(answer),
         *expectation_rows(answer.expectations),
-        *(Row("published", published_text(check)) for check in answer.published),
+        *published_rows(answer.published),
         Row("assumed", _assumed(answer)),
     ]
 
@@ -191,33 +181,6 @@ def _price(answer: TrainAnswer) -> str:
     if answer.cost is None:
         return f"not known: {answer.unavailable.get('cost')}"
     return ", ".join([format_usd(answer.cost), *([answer.bill.rate] if answer.bill else [])])
-
-
-def published_text(check: PublishedRunCheck) -> str:
-    """Return a published number with the predicted one."""
-    name, value = METRICS[check.metric], run_metric_text(check.metric, check.value)
-    predicted = run_metric_text(check.metric, check.predicted)
-    if check.bound is not None:
-        verdict = "holds" if check.holds else "does not hold"
-        bound = check.bound.replace("-", " ")
-        return f"{name} {bound} {value}, predicted {predicted} ({verdict}); {check.source}"
-    if check.error is None:
-        reason = f"another run: {', '.join(check.changed)}" if check.changed else "not compared"
-        return f"{name} {value}, predicted {predicted} ({reason}); {check.source}"
-    return f"{name} {value}, predicted {predicted} ({percent(check.error, '+')}); {check.source}"
-
-
-def run_metric_text(metric: str, value: float) -> str:
-    """Return the value of a published metric with its unit.
-
-    >>> run_metric_text("goodput", 0.9), run_metric_text("checkpoint_bytes", 13.8e12)
-    ('90.0 %', '13.8 TB')
-    """
-    if metric == "goodput":
-        return percent(value)
-    if metric == "checkpoint_bytes":
-        return format_bytes(value)
-    return format_duration(value) if metric == "save_s" else format_number(value)
 
 
 def _assumed(answer: TrainAnswer) -> str:

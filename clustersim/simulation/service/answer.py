@@ -9,6 +9,7 @@ from dataclasses import field
 from clustersim.answers import record
 from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import QUANTILES, QUEUE_GROWTH, Account, Kind
+from clustersim.simulation.published import PublishedCheck
 from clustersim.units import format_number
 
 
@@ -266,32 +267,6 @@ class ServeCounts:
 
 
 @record
-class ServedCheck:
-    """A published number and the predicted one; whether a service fits is 1 or 0.
-
-    Attributes
-    ----------
-    metric : as in the scenario
-    statistic : as in the scenario
-    value : as in the scenario
-    predicted : the same metric of this service; null where it does not fit
-    error : predicted over published, less one; null where the metric is 1 or 0, where it does not
-        fit, and where the number belongs to another service
-    source : as in the scenario
-    changed : keys that were changed (`--set`), with which this is not the service that the number
-        belongs to; else empty
-    """
-
-    metric: str
-    statistic: str
-    value: float
-    predicted: float | None
-    error: float | None
-    source: str
-    changed: tuple[str, ...] = ()
-
-
-@record
 class LoadPoint:
     """A service at one size of its load.
 
@@ -396,7 +371,7 @@ class ServeAnswer:
     cost: ServiceCost | None
     unavailable: Mapping[str, str]
     substitutes: Mapping[str, str]
-    published: tuple[ServedCheck, ...]
+    published: tuple[PublishedCheck, ...]
     counts: ServeCounts
     assumed: Mapping[str, str]
     wall_s: float

@@ -12,8 +12,9 @@ from clustersim.catalog.facts import STATED, stated_keys
 from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.scenario.serving import PublishedService, ServingScenario
+from clustersim.scenario.serving import ServingScenario
 from clustersim.simulation.expectations import Expected, compare_with
+from clustersim.simulation.published import PublishedCheck, compared
 from clustersim.simulation.service.answer import (
     Goodput,
     LimitingKernel,
@@ -22,7 +23,6 @@ from clustersim.simulation.service.answer import (
     Queue,
     ServeAnswer,
     ServeCounts,
-    ServedCheck,
     ServeMemory,
     ServiceCost,
     ServiceEnergy,
@@ -287,16 +287,12 @@ class ServeResult:
         return None if time is None else float(getattr(time, statistic))
 
     @cached_property
-    def published(self) -> tuple[ServedCheck, ...]:
+    def published(self) -> tuple[PublishedCheck, ...]:
         """Each published number with the predicted one."""
-        return tuple(self._check(number) for number in self.scenario.published)
-
-    def _check(self, number: PublishedService) -> ServedCheck:
-        predicted, error = self.metric(number.metric, number.statistic), None
-        if number.metric != "fits" and not self.departures and predicted is not None:
-            error = predicted / number.value - 1
-        changed = self.departures
-        return answer_from(ServedCheck, number, predicted=predicted, error=error, changed=changed)
+        return tuple(
+            compared(number, self.metric(number.metric, number.statistic), self.departures)
+            for number in self.scenario.published
+        )
 
     # --- the answer -------------------------------------------------------------------------------
 

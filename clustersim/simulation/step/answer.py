@@ -15,6 +15,7 @@ from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Limit
 from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import Account, Kind
+from clustersim.simulation.published import PublishedCheck
 from clustersim.simulation.training_run.answer import RunMeasures
 from clustersim.units import format_seconds
 
@@ -73,32 +74,6 @@ class PowerAnswer:
     mean: float
     peak: float
     parts: Mapping[str, float]
-
-
-@record
-class PublishedCheck:
-    """A published number and the predicted one; whether a run fits its devices is 1 or 0.
-
-    Attributes
-    ----------
-    metric : as in the scenario
-    convention : as in the scenario
-    value : as in the scenario
-    predicted : the same metric of this run
-    error : predicted over published, less one; null where the metric is 1 or 0, and where the
-        number belongs to another run
-    source : as in the scenario
-    changed : keys that were changed (`--set`), with which this is not the run that the number
-        belongs to; else empty
-    """
-
-    metric: str
-    convention: str | None
-    value: float
-    predicted: float
-    error: float | None
-    source: str
-    changed: tuple[str, ...] = ()
 
 
 @record

@@ -19,16 +19,16 @@ from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Program
 from clustersim.scenario.costs import rate_of
-from clustersim.scenario.schema import Published, Scenario
+from clustersim.scenario.schema import Scenario
 from clustersim.simulation.expectations import Expected, compare_with
 from clustersim.simulation.measures import MONEY
+from clustersim.simulation.published import PublishedCheck, compared
 from clustersim.simulation.step.answer import (
     DeviceTflops,
     DisturbanceAnswer,
     ExpertBalance,
     Fusion,
     PowerAnswer,
-    PublishedCheck,
     Replications,
     RunAnswer,
     RunCounts,
@@ -201,14 +201,9 @@ class Result:
     @cached_property
     def published(self) -> tuple[PublishedCheck, ...]:
         """Each published number with the predicted one, in its own convention."""
-        return tuple(self._check(number) for number in self.scenario.published)
-
-    def _check(self, number: Published) -> PublishedCheck:
-        predicted, changed = self.metric(number.metric, number.convention), self.departures
-        compared = number.metric != "fits" and not changed
-        error = predicted / number.value - 1 if compared else None
-        return answer_from(
-            PublishedCheck, number, predicted=predicted, error=error, changed=changed
+        return tuple(
+            compared(number, self.metric(number.metric, number.convention), self.departures)
+            for number in self.scenario.published
         )
 
     @cached_property

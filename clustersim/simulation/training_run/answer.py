@@ -11,6 +11,7 @@ from clustersim.memory.verdict import MemoryRoom
 from clustersim.metrics.bill import Bill
 from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import Account
+from clustersim.simulation.published import PublishedCheck
 from clustersim.units import format_bytes, format_duration
 
 DAY: Final = 86_400.0
@@ -195,32 +196,6 @@ class CurvePoint:
 
 
 @record
-class PublishedRunCheck:
-    """A published number of the run and the predicted one.
-
-    Attributes
-    ----------
-    metric : as in the scenario
-    value : as in the scenario
-    predicted : the same metric of this run
-    bound : `at-least` or `at-most` where the source states a bound
-    error : predicted over published, less one; null for a bound and with changes
-    holds : whether the bound holds; null without one
-    source : as in the scenario
-    changed : keys that were changed (`--set`), with which this is another run
-    """
-
-    metric: str
-    value: float
-    predicted: float
-    bound: str | None
-    error: float | None
-    holds: bool | None
-    source: str
-    changed: tuple[str, ...] = ()
-
-
-@record
 class MeanAndPeak:
     """Power of the whole job.
 
@@ -374,7 +349,7 @@ class TrainAnswer:
     sizes: tuple[CurvePoint, ...]
     calendar: tuple[tuple[float, ...], ...]
     warnings: tuple[str, ...]
-    published: tuple[PublishedRunCheck, ...]
+    published: tuple[PublishedCheck, ...]
     assumed: Mapping[str, str]
     memory: str
     fits: bool

@@ -21,7 +21,7 @@ from clustersim.memory.verdict import MemoryRoom
 from clustersim.metrics.bill import bill
 from clustersim.scenario.costs import rate_of, site_of
 from clustersim.scenario.load import Loaded
-from clustersim.scenario.training import PublishedRun
+from clustersim.simulation.published import PublishedCheck, compared
 from clustersim.simulation.step.simulate import loaded_from
 from clustersim.simulation.training_run.answer import (
     DAY,
@@ -32,7 +32,6 @@ from clustersim.simulation.training_run.answer import (
     CurvePoint,
     MeanAndPeak,
     PowerLevels,
-    PublishedRunCheck,
     RunMeasures,
     RunSpread,
     StageAnswer,
@@ -359,7 +358,7 @@ def _size_curve(whole: WholeRun) -> Iterator[CurvePoint]:
 
 def _published(
     whole: WholeRun, accounting: Accounting, interruptions: float
-) -> Iterator[PublishedRunCheck]:
+) -> Iterator[PublishedCheck]:
     predicted = {
         "days": accounting.elapsed / DAY,
         "useful_days": accounting.useful / DAY,
@@ -369,19 +368,4 @@ def _published(
         "save_s": whole.times.durable,
     }
     for number in whole.training.published:
-        yield _compared(number, predicted[number.metric], whole.departures)
-
-
-def _compared(
-    number: PublishedRun, predicted: float, changed: tuple[str, ...]
-) -> PublishedRunCheck:
-    holds = error = None
-    if number.bound == "at-least":
-        holds = predicted >= number.value
-    elif number.bound is not None:
-        holds = predicted <= number.value
-    elif number.value and not changed:
-        error = predicted / number.value - 1
-    return answer_from(
-        PublishedRunCheck, number, predicted=predicted, error=error, holds=holds, changed=changed
-    )
+        yield compared(number, predicted[number.metric], whole.departures)

@@ -20,7 +20,8 @@ from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.variants import Run, ScenarioAnswer
 from clustersim.scenario.load import scenario_text
 from clustersim.scenario.scaling import EFFICIENCY, PublishedPoint
-from clustersim.simulation.step.answer import PublishedCheck, RunAnswer
+from clustersim.simulation.published import PublishedCheck
+from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.scale.answer import (
     FLOPS,
     TOKENS,

@@ -6,8 +6,9 @@ from typing import Final
 
 from clustersim.memory.room import EXCEEDING, TIGHT
 from clustersim.metrics.attribution import BUBBLES
-from clustersim.render.tables import UNMASKED, Row, metric_name, metric_value, percent
+from clustersim.render.tables import UNMASKED, Row, percent
 from clustersim.reports.measures import cells, headlines, part_name
+from clustersim.reports.published import metric_name, metric_value
 from clustersim.simulation.measures import HEADLINES, QUEUE_GROWTH, Measure
 from clustersim.simulation.measures import Kind as AnswerKind
 from clustersim.studies.scale.answer import (
