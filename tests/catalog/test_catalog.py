@@ -1,6 +1,7 @@
 """The catalogue: every shipped file passes, carries its proof, and what is wrong is named."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ KINDS = ("accelerator", "library", "node", "cluster", "model", "framework")
 SHIPPED = [(kind, name) for kind in KINDS for name in finding.entry_names(kind)]
 
 
+@cache
 def shipped(kind, name):
     """Return the record of a shipped file, by way of a scenario that names it."""
     data = {**DATA, "cluster": {"name": "frontier", "nodes": 1}}

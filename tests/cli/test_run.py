@@ -302,15 +302,6 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, capsys, content):
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_force_deleted_an_existing_file(tmp_path):
-    """A file in place of the folder is left alone, also by force."""
-    place = tmp_path / "file"
-    place.write_text("a file")
-
-    with pytest.raises(ScenarioError, match="is a file, not a folder; choose another --out"):
-        check_free(place, force=True)
-
-
 def contents(folder):
     """Return the texts of all files of a folder, by path."""
     files = [path for path in folder.rglob("*") if path.is_file()]

@@ -139,12 +139,6 @@ def test_a_file_of_another_kind_is_rejected(file, text, problem):
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_is_named(tmp_path):
-    """A wrong path is an error of the user, not a traceback."""
-    with pytest.raises(ScenarioError, match=r"nowhere\.json: no such file"):
-        read_flow_cases(tmp_path / "nowhere.json")
-
-
 def test_json_is_one_object_by_case(file, capsys):
     """`--json` prints finish and makespan of every case, and nothing else."""
     flows(file, json_output=True)

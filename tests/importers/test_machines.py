@@ -881,13 +881,6 @@ def test_a_name_in_no_catalogue_is_told_with_the_nearest(capsys, options):
     assert options[0] in rejected(capsys, "import", FILES / "nccl-h100.xml", *options)
 
 
-def test_a_missing_file_is_one_line(capsys, tmp_path):
-    """The message names it."""
-    error = rejected(capsys, "import", tmp_path / "none.xml")
-
-    assert error.endswith("none.xml: no such file\n")
-
-
 def test_a_chip_of_the_user_s_own_is_taken_from_beside_the_file(capsys, tmp_path):
     """An accelerator file next to the output is used like a shipped one."""
     chip = (finding.shipped("accelerator") / "h100-sxm.yaml").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ from clustersim.runs.store import (
     owner_of,
     this_process,
 )
-from clustersim.runs.store_file import VERSION, check_store
+from clustersim.runs.store_file import VERSION
 from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
 
 FITS, TOO_MUCH = answer({"matmul": 1.0}), answer({"matmul": 1.0}, fits=False)
@@ -75,21 +75,6 @@ def test_a_file_that_is_not_a_run_cache_is_rejected_and_unchanged(tmp_path, make
     assert str(error.value) == f"{path}: {complaint}"
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["studies.db"]
-
-
-def test_a_folder_is_rejected(tmp_path):
-    """A folder is not a run cache."""
-    with pytest.raises(ScenarioError, match="is a folder, not a run cache"):
-        Store(tmp_path)
-
-
-def test_a_missing_file_is_not_created(tmp_path):
-    """Checking that a file exists does not create it."""
-    path = tmp_path / "none.db"
-
-    with pytest.raises(ScenarioError, match=r"none\.db: no such file"):
-        check_store(path, must_exist=True)
-    assert not path.exists()
 
 
 def test_a_damaged_store_is_one_line(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.scenario.ranges import counts_of, quantities_of, values_of
+from clustersim.scenario.ranges import quantities_of, values_of
 
 
 @pytest.mark.parametrize(
@@ -65,27 +65,3 @@ def test_a_list_is_what_was_joined(values):
 def test_large_quantities_are_exact():
     """A range over many orders of magnitude has the exact powers of two."""
     assert quantities_of("1 B:8 TiB", "bytes")[-3:] == [2.0**41, 2.0**42, 2.0**43]
-
-
-def test_counts_are_positive_whole_numbers():
-    """Zero, fractions and words are rejected with an example."""
-    assert counts_of("1:8,12") == (1, 2, 4, 8, 12)
-    for text in ("0", "1.5", "many", "-1"):
-        with pytest.raises(ValueError, match="is not a positive whole number"):
-            counts_of(text)
-
-
-def test_quantities_have_a_unit_and_are_positive():
-    """A number without a unit, another dimension and zero are rejected."""
-    with pytest.raises(ValueError, match="has no unit"):
-        quantities_of("5", "bytes")
-    with pytest.raises(ValueError, match="not in a unit of bytes"):
-        quantities_of("5 s", "bytes")
-    with pytest.raises(ValueError, match="0 B is not greater than 0"):
-        quantities_of("0 B", "bytes")
-
-
-def test_a_backwards_range_had_no_hint():
-    """A range from a larger to a smaller number is named with the one that was meant."""
-    with pytest.raises(ValueError, match=r"^8:4: the first value is greater than .* \(4:8\)$"):
-        values_of("8:4")

@@ -199,13 +199,6 @@ def test_strict_ends_with_code_3_and_a_line_for_each_that_is_missed(capsys, tmp_
     assert json.loads(output(capsys, verb, file, "--json", "--strict", *change))
 
 
-def test_strict_without_expectations_is_an_error(capsys, tmp_path):
-    """A pipeline that checks nothing does not pass."""
-    error = rejected(capsys, "run", small(tmp_path), "--strict", "--json")
-
-    assert "--strict: the scenario has no section expect" in error
-
-
 def test_text_and_page_list_expectations(capsys, tmp_path):
     """A line for each in the text, and a card with the number that is missed on the page."""
     for verb, text, name in (

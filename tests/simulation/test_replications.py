@@ -5,8 +5,6 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from clustersim.answers import to_json
-from clustersim.errors import ScenarioError
-from clustersim.scenario.load import load
 from clustersim.simulation.step.replications import replicate
 from clustersim.simulation.step.simulate import simulate
 
@@ -63,9 +61,3 @@ def test_processes_give_the_same_bytes():
         elsewhere = replications(6, JITTER, SLOW, executor=executor)
 
     assert to_json(elsewhere) == to_json(replications(6, JITTER, SLOW))
-
-
-def test_replications_of_an_undisturbed_scenario_are_rejected():
-    """Without disturbances all replications would be equal."""
-    with pytest.raises(ScenarioError, match="disturbances: missing, so that all replications are"):
-        replicate(load("frontier-22b"), 3)

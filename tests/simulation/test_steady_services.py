@@ -334,19 +334,6 @@ def test_one_request_of_a_rate_and_any_line_ends_of_a_trace_have_an_answer(tmp_p
         assert clustersim.serve(SMALL, {"load": load}).ttft.mean > 0
 
 
-def test_loads_are_checked_before_the_first_is_simulated(capsys, tmp_path):
-    """`--loads 1:1e9` simulated up to half a million users."""
-    path = tmp_path / "service.json"
-    load = {"concurrency": 2, "input": 16, "output": 4}
-    path.write_text(json.dumps(SMALL | {"load": load}))
-
-    for loads, complaint in (("1:1e9", "at most 1,000,000 are simulated"), ("1,x", "'x' is not")):
-        with pytest.raises(SystemExit, match="2"):
-            main(["serve", str(path), "--loads", loads])
-
-        assert complaint in capsys.readouterr().err
-
-
 RISING = {
     "short": {"input": 256, "output": {"uniform": [1, 16]}},
     "bursty": {"input": {"uniform": [16, 512]}, "output": 8, "arrivals": "bursty"},

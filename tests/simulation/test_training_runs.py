@@ -5,11 +5,10 @@ from math import exp
 
 import pytest
 
-from clustersim.errors import CatalogError, PlanError, ScenarioError
+from clustersim.errors import PlanError
 from clustersim.failures.causes import best_interval, interval_goodput
 from clustersim.reports.training_run.text import rows
 from clustersim.scenario.load import load
-from clustersim.simulation.training_run import whole_run
 from clustersim.simulation.training_run.checkpoint_flows import share_for_steps
 from clustersim.simulation.training_run.train import train
 from clustersim.simulation.training_run.whole_run import predict_run
@@ -172,14 +171,6 @@ def test_a_run_that_does_not_progress_is_an_error_at_once():
         assert need in str(error.value)
 
 
-def test_a_run_that_cannot_progress_is_rejected_before_its_steps_are_replayed(monkeypatch):
-    """Steps of 16,384 devices took 82 s, and restarts were too long whatever a step takes."""
-    monkeypatch.setattr(whole_run, "simulate", lambda *_: pytest.fail("replayed a step"))
-
-    with pytest.raises(PlanError, match=r"failure every .* needs 30 d to restart"):
-        train("llama3-405b-54-days", ["training.restart.loading=30 d"])
-
-
 @pytest.mark.parametrize(
     "setting",
     [
@@ -224,13 +215,3 @@ def test_a_run_needs_no_storage():
     assert answer.checkpoint.storage == "assumed storage of a DGX SuperPOD"
     assert "reference architecture" in answer.assumed["cluster.storage"]
     assert answer.checkpoint.bandwidth <= 4e9 * answer.nodes
-
-
-def test_failures_of_no_nodes_are_rejected():
-    """A rate over the time of no node is a problem of the file."""
-    own = {"kind": "reliability", "name": "ours", "causes": {}}
-    for over, reason in (("0 d", "greater than 0"), (None, "missing")):
-        cause = {"per": "node", "events": 3} | ({"over": over} if over else {})
-        failures = {**own, "causes": {"node": cause}}
-        with pytest.raises((ScenarioError, CatalogError), match=reason):
-            train(BASE, {"training.failures": failures})

@@ -1,14 +1,10 @@
 """Axes of sweeps as texts, values and tables, and their errors."""
 
-import math
-
 import pytest
 
 from clustersim.errors import ScenarioError
 from clustersim.studies.sweep.arguments import (
-    MAX_COMBINATIONS,
     axis_of,
-    read_axes,
     read_table,
     value_of,
 )
@@ -68,21 +64,3 @@ def test_what_is_no_table_is_one_line(tmp_path, content, complaint):
 
 
 # --- together -------------------------------------------------------------------------------------
-
-
-def test_a_key_has_one_axis():
-    """A key that two axes set is an error."""
-    with pytest.raises(ScenarioError, match=r"--over plan\.tensor: set by two axes"):
-        read_axes(["plan.tensor=1,2", "plan.tensor=4,8"])
-    with pytest.raises(ScenarioError, match="--over cluster: set by two axes"):
-        read_axes({"cluster": ["eos"], "cluster.name": ["selene"]})
-
-
-def test_the_number_of_combinations_is_limited():
-    """Too many combinations are rejected with their number, and so is a sweep without axes."""
-    side = math.isqrt(MAX_COMBINATIONS) + 1
-
-    with pytest.raises(ScenarioError, match=f"{side} x {side} = {side * side:,} combinations"):
-        read_axes([f"plan.tensor=1:{side}:1", f"plan.data=1:{side}:1"])
-    with pytest.raises(ScenarioError, match="--over: no axis"):
-        read_axes([])

@@ -6,7 +6,7 @@ import pytest
 
 import clustersim
 from clustersim.catalog.libraries import OPERATIONS
-from clustersim.errors import ClustersimError, ScenarioError
+from clustersim.errors import ClustersimError
 from clustersim.studies.collective import CollectiveAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.collective.benchmark import background_of, devices_of, sizes_of, split_of
@@ -157,12 +157,6 @@ def test_a_table_with_concurrent_traffic_has_its_columns():
 
     assert head[-3:] == ["with", "slowdown", "shared link"]
     assert cells[-3:] == ["2 ms", "2.00 x", "none"]
-
-
-def test_the_same_error_is_raised_in_python():
-    """The message of the command line is that of a ScenarioError."""
-    with pytest.raises(ScenarioError, match="write it like"):
-        sizes_of("big")
 
 
 def test_traffic_on_other_nodes_of_a_dragonfly_has_an_answer(capsys):

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-from clustersim.errors import ScenarioError
 from clustersim.runs.arguments import settings_in, variant_of
 from clustersim.scenario.load import load
 from clustersim.studies.compare.inputs import Input, changed_inputs, changed_values
@@ -89,8 +86,6 @@ def test_settings_are_parted_by_spaces_that_begin_one():
         "cluster.nic.bandwidth=50 GB/s",
         "framework={name: x, kernels: {}}",
     )
-    with pytest.raises(ScenarioError, match=r"^--change: 'plan' is not of the form key=value$"):
-        settings_in("plan data=12", "--change")
 
 
 def test_settings_of_one_run_come_after_those_of_all():

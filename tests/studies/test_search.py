@@ -416,20 +416,6 @@ def test_the_best_for_the_money_is_that_of_all_machines(tmp_path):
     assert "usd_per_hour" in {front.against for front in both.pareto}
 
 
-def test_prices_are_checked_before_layouts_are_generated(tmp_path, monkeypatch):
-    """A machine without a price of the stated kind is an error at once, with the kinds it has."""
-    monkeypatch.setattr("clustersim.studies.search.step.request.Space", None)
-    free = ["cluster.name=dgx-h100,dgx-b200"]
-    with pytest.raises(ScenarioError) as error:
-        search(small(tmp_path), free=free, objective="tokens_per_dollar", jobs=1)
-
-    assert str(error.value) == (
-        "--objective tokens_per_dollar: no on-demand price of b200 is quoted"
-        " (state costs.usd_per_device_hour, or costs.price=purchase with costs.site, of:"
-        " clustersim list sites)"
-    )
-
-
 def test_the_stated_kind_of_price_is_that_of_the_objective(tmp_path):
     """Tokens per dollar of a purchase need no rental."""
     fixed = [*FIXED, "plan.tensor=1", "plan.pipeline=1", "plan.zero=0"]
@@ -502,14 +488,6 @@ def test_a_search_that_is_stopped_is_no_answer_to_a_whole_one(tmp_path, monkeypa
 
     assert short.layouts.open > 0
     assert whole.layouts.open == 0
-
-
-def test_a_time_that_is_over_before_the_bounds_are_known_is_one_line(tmp_path):
-    """Without bounds there is neither a best layout nor a gap."""
-    with pytest.raises(
-        ScenarioError, match=r"^--seconds 0: the bounds of the first layouts take longer"
-    ):
-        search(small(tmp_path), seconds=0.0, jobs=1)
 
 
 def test_an_unreachable_scheduler_leaves_no_store(tmp_path, monkeypatch):

@@ -517,12 +517,10 @@ def test_intervals_shorter_than_a_drain_are_invalid_combinations():
 
 
 def test_steps_have_no_columns_of_runs():
-    """A sweep without a section training has the columns of a step alone; days are rejected."""
+    """A sweep without a section training has the columns of a step alone."""
     result = sweep("frontier-22b", over={"batch.micro": [1]}, settings={"batch.global": 16}, jobs=1)
 
     assert "days" not in result.points[0]
-    with pytest.raises(ScenarioError, match="no section training"):
-        sweep("frontier-22b", over={"batch.micro": [1]}, by="days", jobs=1)
 
 
 def test_a_service_has_a_verdict_for_each_combination_and_comes_from_the_run_cache(tmp_path):

@@ -15,7 +15,7 @@ from rich.console import Console
 import clustersim
 from answers import KINDS, answer, made_up, run_of, service, training_run
 from clustersim.answers import from_json, to_json
-from clustersim.errors import PlanError, ScenarioError, SimulationError
+from clustersim.errors import ScenarioError, SimulationError
 from clustersim.render.page.page import render
 from clustersim.render.tables import columned
 from clustersim.reports.measures import VERDICT_STYLES
@@ -96,14 +96,6 @@ def test_two_values_for_one_key_are_never_together():
 
     assert question.together is None
     assert question.apart == "batch.micro is changed twice"
-
-
-def test_an_invalid_setting_is_rejected_before_any_run():
-    """An unknown key is an error, not an invalid layout."""
-    with pytest.raises(ScenarioError, match=r"plan.tensr: unknown key \(did you mean 'tensor'\?\)"):
-        variants_of(SMALL, [("plan.tensr=2",)])
-    with pytest.raises(PlanError, match="32 ranks, but the job has 16 devices"):
-        variants_of(Variant("frontier-22b", ("plan.data=4",)), [("plan.zero=0",)])
 
 
 def test_a_setting_is_a_change_and_so_are_several_in_one_text():

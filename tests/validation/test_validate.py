@@ -2,7 +2,6 @@
 
 import json
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -490,12 +489,6 @@ def test_the_tables_show_cases_groups_and_reasons(capsys):
 
     assert all(word in shown for word in ("good", "hardware TFLOP/s/device", "3 of 5", "TPU-v9"))
     assert "Cases without a grade, by reason" in shown
-
-
-def test_a_missing_file_of_cases_is_named():
-    """A wrong path is an error of the user."""
-    with pytest.raises(ScenarioError, match=r"nowhere\.yaml: no such file"):
-        command(cases=Path("nowhere.yaml"))
 
 
 # --- published cases ------------------------------------------------------------------------------

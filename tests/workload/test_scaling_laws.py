@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim import ScenarioError
-from clustersim.workload.scaling_laws import LAWS, find_law
+from clustersim.workload.scaling_laws import LAWS
 
 BUDGETS = st.floats(1e17, 1e27)
 
@@ -94,9 +93,3 @@ def test_a_budget_outside_of_the_experiments_is_an_extrapolation():
     assert law.extrapolated(1e21) == 1
     assert law.extrapolated(3e22) == pytest.approx(10)
     assert law.extrapolated(6e17) == pytest.approx(10)
-
-
-def test_an_unknown_law_is_one_line_with_those_that_are_known():
-    """The message lists the laws."""
-    with pytest.raises(ScenarioError, match=r"--law moore: no such law \(known: chinchilla-1"):
-        find_law("moore")

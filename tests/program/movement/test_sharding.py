@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boxes import training
-from clustersim.errors import PlanError
 from clustersim.memory.states import state_parts, steady_parts
 from clustersim.plan.parallelism import by_work
 from clustersim.program.movement.sharding import layer_fetch, layer_push, local_seconds
@@ -266,9 +265,3 @@ def test_a_hybrid_holds_more_and_gathers_inside_a_node():
 
     assert parts[1]["optimiser"] == pytest.approx(2 * parts[0]["optimiser"])
     assert all(len({device // 8 for device in group}) == 1 for group in groups)
-
-
-def test_shards_that_do_not_share_evenly_are_told_what_would():
-    """Five ranks do not divide sixteen."""
-    with pytest.raises(PlanError, match="5 does not divide the 16 ranks that hold the same"):
-        build_job(scenario("torchtitan", shard=5))
