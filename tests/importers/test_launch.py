@@ -671,12 +671,17 @@ def test_a_command_of_litgpt_needs_its_file():
         drafted(f"litgpt finetune meta-llama/Llama-2-7b-hf --config {where}")
 
 
-def test_references_of_a_file_stay_small():
-    """References that double at each step, or refer to themselves, are left as they are."""
+def test_references_that_have_no_literal_stay():
+    """References that double at each step, refer to themselves or to no value are left."""
     steps = "".join(
         f"  v{n}: ${{variables.v{n - 1}}}${{variables.v{n - 1}}}\n" for n in range(1, 60)
     )
-    text = f"variables:\n  v0: aaaa\n{steps}  own: ${{variables.own}}\n{MPT}run_name: "
+    text = f"variables:\n  v0: aaaa\n{steps}  own: ${{variables.own}}\n  none:\n{MPT}run_name: "
+    shown = [
+        next(option for option, _ in draft.ignored if option.startswith("run_name"))
+        for name in ("v3", "v59", "own", "none")
+        if (draft := drafted(f"{text}a-${{variables.{name}}}", "job.yaml"))
+    ]
 
-    assert drafted(f"{text}${{variables.v59}}", "job.yaml").unknown == ()
-    assert drafted(f"{text}${{variables.own}}", "job.yaml").unknown == ()
+    assert shown[0] == f"run_name a-{'aaaa' * 8}"
+    assert shown[1:] == [f"run_name a-${{variables.{name}}}" for name in ("v59", "own", "none")]

@@ -196,6 +196,8 @@ def _finish(given: Given) -> None:
         given.usual("batch.sequence", given.values["model.sequence"])
     given.assume("batch.sequence", 2048, "no train.max_seq_length: set batch.sequence")
     single = given.get("of.each") == 1 and given.get("of.nodes", 1) == 1
+    if task != "pretrain" and not single and not given.states("devices"):
+        given.notes.append("devices is not in the file, 1 by default: all of a node are modelled")
     _layout(given, task, single)
     _precision(given)
     _adapters(given, task, single)

@@ -41,7 +41,7 @@ from clustersim.importers.launch.yaml_file import yaml_options
 
 def _loss(option: Option) -> None:
     """Reject losses of preferences and of distillation, whose step is another one."""
-    if any(part in option.word().lower() for part in ("rlhf", "dpo", "ppo", "grpo", "kd")):
+    if any(part in option.word().lower() for part in ("rlhf", "dpo", "kd", "forwardkl")):
         raise option.wrong("is not modelled (only training on the next token)")
 
 
@@ -61,7 +61,7 @@ READS: Final[Reads] = {
     "dtype": one_of("precision", {"bf16": "bf16", "fp32": "fp32"}),
     "enable-fp8-training": flag("of.fp8"),
     "optimizer.-component-": word("of.optimiser"),
-    "loss.-component-": Read("of.loss", _loss),
+    **dict.fromkeys(("loss.-component-", "kd-loss.-component-"), Read("of.loss", _loss)),
     "compile": switch("of.compiled"),
     "compile.model": switch("of.compiled"),
     "enable-activation-checkpointing": flag("of.recompute", "full"),

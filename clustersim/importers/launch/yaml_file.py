@@ -62,7 +62,10 @@ class _Literals:
             return text
         if whole := _REFERENCE.fullmatch(text):
             return self._literal(whole[1], steps)
-        made = _REFERENCE.sub(lambda one: str(self._literal(one[1], steps)), text)
+        literals = [self._literal(key, steps) for key in _REFERENCE.findall(text)]
+        if None in literals:
+            return text
+        made = _REFERENCE.sub(lambda _: str(literals.pop(0)), text)
         return made if len(made) <= MOST_LETTERS else text
 
     def _literal(self, key: str, steps: int) -> Any:
@@ -72,6 +75,6 @@ class _Literals:
             value: Any = self.data
             for part in key.split("."):
                 value = value.get(part, unknown) if isinstance(value, dict) else unknown
-            literal = not isinstance(value, dict | list)
-            self.known[key] = self.inside(value, steps + 1) if literal else unknown
+            known = unknown if isinstance(value, dict | list) else self.inside(value, steps + 1)
+            self.known[key] = unknown if "${" in str(known) else known
         return self.known[key]
