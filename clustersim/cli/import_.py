@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _FORMATS = (
     "nccl-xml, lstopo, nvidia-smi, rocm-smi, astra-sim, infragraph, ibnetdiscover, slurm, vllm,"
-    " sglang, trtllm, torchtitan, accelerate, llm-foundry, axolotl, torchtune, litgpt, megatron,"
-    " hugging-face"
+    " sglang, trtllm, torchtitan, accelerate, llm-foundry, axolotl, torchtune, litgpt, deepspeed,"
+    " maxtext, megatron, hugging-face"
 )
 
 _Format = Annotated[

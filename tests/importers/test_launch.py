@@ -33,6 +33,8 @@ CASES = {
     "sglang-deepseek-v3.sh": ("sglang", {"cluster.name": "dgx-h200"}),
     "trtllm-mixtral.sh": ("trtllm", {"cluster.name": "dgx-h100"}),
     "torchtitan-llama3-70b.toml": ("torchtitan", ON_H100),
+    "torchtitan-llama3-8b.py": ("torchtitan", ON_H100),
+    "torchtitan-llama3-70b.sh": ("torchtitan", {"cluster.name": "dgx-h100"}),
     "accelerate-fsdp.yaml": ("accelerate", {"cluster.name": "dgx-h100", "model": "llama3-8b"}),
     "llm-foundry-mpt-7b.yaml": ("llm-foundry", ON_H100),
     "llm-foundry-llama3-8b-sft.yaml": ("llm-foundry", ON_H100),
@@ -43,6 +45,14 @@ CASES = {
     "litgpt-pretrain-1b.yaml": ("litgpt", {"cluster.name": "dgx-h100"}),
     "litgpt-lora.yaml": ("litgpt", {"cluster.name": "perlmutter"}),
     "litgpt-lora.sh": ("litgpt", {"cluster.name": "dgx-h100"}),
+    "deepspeed-zero3-offload.json": ("deepspeed", {**ON_H100, "model": "llama3-8b"}),
+    "deepspeed-zero1.json": (
+        "deepspeed",
+        {"cluster.name": "dgx-h100", "cluster.nodes": 4, "model": "llama3-8b"},
+    ),
+    "deepspeed-trainer.sh": ("deepspeed", {"cluster.name": "dgx-h100"}),
+    "maxtext-llama3-70b.yml": ("maxtext", {"cluster.name": "tpu-v5p-pod", "cluster.nodes": 256}),
+    "maxtext-gpu.sh": ("maxtext", {"cluster.name": "dgx-h100"}),
 }
 """Each file with its format, and what it does not state."""
 
@@ -685,3 +695,318 @@ def test_references_that_have_no_literal_stay():
 
     assert shown[0] == f"run_name a-{'aaaa' * 8}"
     assert shown[1:] == [f"run_name a-${{variables.{name}}}" for name in ("v59", "own", "none")]
+
+
+# --- torchtitan in Python -------------------------------------------------------------------------
+
+CONFIGURATION = """from torchtitan.models.llama3 import model_registry
+from torchtitan.trainer import Trainer
+
+def llama3_8b_mine():
+    return Trainer.Config(
+        model_spec=model_registry("8B"),
+        {fields}
+    )
+"""
+
+
+def configured(fields, more=""):
+    """Return the plain scenario of a configuration of torchtitan in Python."""
+    return drafted(CONFIGURATION.format(fields=fields) + more, "job.py").data
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "value"),
+    [
+        ("activation_checkpoint=FullAC.Config()", "recompute", "full"),
+        ("training=TrainingConfig(num_tokens_per_microbatch_per_dp_rank=4 * 4096,"
+         " max_context_length=4096)", "batch.micro", 4),
+        ("model_converters=ModelConvertersContainer.Config(converters=[MXLinearConverter.Config()])",
+         "precision", "mxfp8"),
+        ("parallelism=ParallelismConfig(pipeline_parallel_degree=4)", "plan.layers", "with-ends"),
+        ("parallelism=ParallelismConfig(data_parallel_shard_degree=8,"
+         " data_parallel_replicate_degree=8)", "plan.shard", 8),
+        ("compile=CompileConfig(enable=True)", "framework", "torchtitan"),
+    ],
+)  # fmt: skip
+def test_fields_of_a_configuration_change_the_keys_that_they_mean(fields, key, value):
+    """Data classes are read as the tables of the TOML files are."""
+    found, before = configured(fields), configured("")
+    for part in key.split("."):
+        found, before = found[part], (before or {}).get(part)
+
+    assert found == value
+    assert before != value
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ("parallelism=ParallelismConfig(tensor_parallel_degree=3)", ":7: .* do not divide 64"),
+        ("parallelism=ParallelismConfig(tensor_parallel_degree=ranks())",
+         r":7: .*ranks\(\.\.\.\) would have to be run"),
+        ("parallelism=ParallelismConfig(tensor_parallel_degree=RANKS)",
+         ":7: .*RANKS is not set in the file"),
+        ("activation_checkpoint=MemoryBudgetAC.Config()", ":7: .*is not modelled"),
+        ("model_converters=M.Config(converters=[NVFP4LinearConverter.Config()])",
+         ":7: .*is not modelled .modelled: Float8LinearConverter"),
+        ("training=TrainingConfig(num_tokens_per_microbatch_per_dp_rank=5000)",
+         ":7: .*is no multiple of sequences of 2048 tokens"),
+        ("training=TrainingConfig(", r":6: is not Python|: is not Python"),
+    ],
+)  # fmt: skip
+def test_a_wrong_configuration_of_torchtitan_is_one_line(fields, problem):
+    """What would have to be run, is contradictory or is truncated has its line."""
+    with pytest.raises(ClustersimError, match=f"job.py{problem}") as raised:
+        configured(fields)
+
+    assert "\n" not in str(raised.value)
+
+
+def test_one_configuration_of_several_is_requested():
+    """A file with two configurations is an error, unless one only changes the other."""
+    other = "def other():\n    return Trainer.Config(model_spec=model_registry('70B'))\n"
+    changed = "def mine():\n    c = llama3_8b_mine()\n    c.compile.enable = True\n    return c\n"
+
+    with pytest.raises(ScenarioError, match=r"has 2 configurations: llama3_8b_mine \(line 5\)"):
+        configured("", other)
+    assert configured("", changed)["framework"] == "torchtitan"
+
+
+def test_a_command_of_torchtitan_replaces_values_of_the_configuration(tmp_path):
+    """The configuration is in a file next to the script, or in torchtitan's registry."""
+    script = tmp_path / "train.sh"
+    choices = Choices(cluster="dgx-h100", nodes=8)
+    (tmp_path / "mine.py").write_text(
+        CONFIGURATION.format(fields="training=TrainingConfig(local_batch_size=4, seq_len=4096)"),
+        encoding="utf-8",
+    )
+    launch = "torchrun -m torchtitan.train --module mine --training.local_batch_size 2 --config"
+    script.write_text(f"{launch} llama3_8b_mine\n", encoding="utf-8")
+    found = import_file(script, choices).draft.data
+
+    assert found["batch"] == {"global": 128, "micro": 2, "sequence": 4096}
+    registered = drafted("MODULE=llama3 CONFIG=llama3_70b ./run_train.sh --compile.enable")
+    assert registered.data["plan"]["tensor"] == 8
+    assert registered.notes == ("llama3_70b: as in the registry of torchtitan in 2026",)
+    with pytest.raises(ScenarioError, match=r"train.sh:1: --config x: no Python file .*llama3_8b"):
+        drafted(f"{launch} x")
+
+
+# --- DeepSpeed ------------------------------------------------------------------------------------
+
+
+def deepspeed(zero="", more="", **choices):
+    """Return the plain scenario of a configuration of DeepSpeed."""
+    text = (
+        '{"zero_optimization": {"stage": 3' + zero + "},\n"
+        ' "train_micro_batch_size_per_gpu": 1' + more + "}"
+    )
+    return drafted(text, "ds.json", **{"model": "llama3-8b", **choices}).data
+
+
+def test_a_configuration_of_deepspeed_is_the_scenario_that_it_launches():
+    """Offload, the buckets and the batch are read; the length of sequences is assumed."""
+    name = FILES / "deepspeed-zero3-offload.json"
+    draft = import_file(name, Choices(cluster="dgx-h100", nodes=2, model="llama3-8b")).draft
+
+    assert draft.data["plan"] == {"zero": 3, "data": 16}
+    assert draft.data["offload"] == {"optimiser": True, "parameters": True}
+    assert draft.data["batch"] == {"global": 128, "micro": 2, "sequence": 2048}
+    assert draft.data["framework"] == {"name": "deepspeed", "memory": {"bucket": "33.5544 MB"}}
+    assert {"batch.sequence", "recompute", "model"} <= draft.data["assumed"].keys()
+    assert draft.unknown == ("a_new_option 3",)
+
+
+def test_a_script_of_the_trainer_fills_in_what_its_configuration_leaves_to_it():
+    """`auto` has the value of the option of the script; the configuration is next to it."""
+    draft = import_file(FILES / "deepspeed-trainer.sh", Choices(cluster="dgx-h100")).draft
+
+    assert draft.data["batch"] == {"global": 256, "micro": 2, "sequence": 4096}
+    assert (draft.data["precision"], draft.data["recompute"]) == ("bf16", "full")
+    assert draft.data["plan"] == {"zero": 2, "data": 16}
+    assert draft.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("zero", "more", "key", "value"),
+    [
+        ("", ', "fp16": {"enabled": true}', "precision", "fp16"),
+        ("", ', "bf16": {"enabled": "auto"}', "precision", "bf16"),
+        (', "overlap_comm": false', "", "framework.sharding.prefetch", 0),
+        (', "mics_shard_size": 8', "", "plan.shard", 8),
+        (', "offload_optimizer": {"device": "cpu"}', "", "offload.optimiser", True),
+        ("", ', "activation_checkpointing": {"cpu_checkpointing": true}', "recompute", "full"),
+        ("", ', "tensor_parallel": {"autotp_size": 4}', "plan.tensor", 4),
+        ("", ', "gradient_accumulation_steps": 4', "batch.global", 256),
+        ("", ', "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}',
+         "framework.state.bf16.master", 2),
+        (', "zero_quantized_weights": true', "", "framework.sharding.gather", 1),
+    ],
+)  # fmt: skip
+def test_options_of_deepspeed_change_the_keys_that_they_mean(zero, more, key, value):
+    """An option reaches its key, which differs or is missing without it."""
+    found, before = deepspeed(zero, more), deepspeed()
+    for part in key.split("."):
+        before = before.get(part) if isinstance(before, dict) else None
+        found = found[part]
+
+    assert found == value
+    assert before != value
+
+
+def test_a_microbatch_follows_from_the_batch_of_all_devices():
+    """Of the three numbers of a batch two state the third one."""
+    text = '{"train_batch_size": 256, "gradient_accumulation_steps": 2}'
+
+    assert drafted(text, "ds.json", model="llama3-8b").data["batch"]["micro"] == 2
+    with pytest.raises(ScenarioError, match="train_batch_size 100: is not 64 replicas"):
+        drafted(text.replace("256", "100"), "ds.json", model="llama3-8b")
+
+
+@pytest.mark.parametrize(
+    ("zero", "more", "problem"),
+    [
+        ("} // note\n, {", "", ":1: is not JSON .*comments are not part of JSON"),
+        ('"', "", ":1: is not JSON"),
+        (', "stage": 3', "", ":1: zero_optimization.stage: key given twice"),
+        ("", ', "bf16": {"enabled": true}, "fp16": {"enabled": true}', ":2: .*contradicts bf16"),
+        ("", ', "train_batch_size": 7, "gradient_accumulation_steps": 1',
+         ":2: train_batch_size 7: is not 64 replicas x 1 microbatches of 1 = 64 sequences"),
+        (', "offload_param": {"device": "nvme"}', "", ":1: .*is not modelled .modelled: cpu, none"),
+        ("", ', "tensor_parallel": {"autotp_size": 3}', ":2: .*do not divide 64"),
+        ("", ', "gradient_accumulation_steps": "many"', ":2: .*must be a whole number"),
+        (', "offload_optimizer": {"device": "cpu", "ratio": 0.3}', "", ":1: .*ratio 0.3: is not"),
+    ],
+)  # fmt: skip
+def test_a_wrong_configuration_of_deepspeed_is_one_line(zero, more, problem):
+    """Comments, truncated and repeated text, and contradictions have their line."""
+    with pytest.raises(ClustersimError, match=f"ds.json{problem}") as raised:
+        deepspeed(zero, more)
+
+    assert "\n" not in str(raised.value)
+
+
+def test_a_script_of_deepspeed_needs_its_configuration():
+    """A configuration that is not next to the script, or contradicts it, is one line."""
+    text = "deepspeed train.py --deepspeed {} --per_device_train_batch_size 3"
+    stated = FILES / "deepspeed-zero1.json"
+
+    with pytest.raises(ScenarioError, match=r"--deepspeed none\.json: no such file"):
+        drafted(text.format("none.json"), model="llama3-8b")
+    with pytest.raises(ScenarioError, match="contradicts train_micro_batch_size_per_gpu 1"):
+        drafted(text.format(stated), model="llama3-8b")
+    with pytest.raises(ScenarioError, match="needs stage 3 of ZeRO"):
+        drafted(
+            '{"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}',
+            "ds.json",
+            model="llama3-8b",
+        )
+
+
+# --- MaxText --------------------------------------------------------------------------------------
+
+
+def maxtext(more="", **choices):
+    """Return the plain scenario of a configuration of MaxText."""
+    text = f"model_name: llama3-8b\nper_device_batch_size: 2\n{more}"
+    return drafted(text, "mine.yml", **choices).data
+
+
+def test_a_configuration_of_maxtext_is_the_scenario_that_it_launches():
+    """Weights are sharded within a slice and copied between slices."""
+    name = FILES / "maxtext-llama3-70b.yml"
+    draft = import_file(name, Choices(cluster="tpu-v5p-pod", nodes=256)).draft
+
+    assert draft.data["plan"] == {"zero": 3, "data": 256, "shard": 128}
+    assert draft.data["batch"] == {"global": 512, "micro": 2, "sequence": 8192}
+    assert draft.notes[0].startswith("framework: MaxText has no profile")
+    assert draft.unknown == ("a_new_option 1",)
+
+
+def test_a_command_of_maxtext_states_a_model_of_its_own():
+    """The batch of a replica is that of its devices; the nodes are those of the Slurm file."""
+    data = import_file(FILES / "maxtext-gpu.sh", Choices(cluster="dgx-h100")).draft.data
+
+    assert data["model"]["parameters"]["value"] == 8_030_261_248
+    assert data["plan"] == {
+        "tensor": 2, "data": 32, "shard": 4, "sequence_parallel": True, "zero": 3
+    }  # fmt: skip
+    assert data["batch"] == {"global": 128, "micro": 2, "sequence": 4096}
+    assert data["precision"] == "fp8"
+
+
+def test_a_command_of_maxtext_replaces_values_of_its_file(tmp_path):
+    """A configuration next to the script is read; a later value of a name counts."""
+    script = tmp_path / "train.sh"
+    text = "model_name: llama3-8b\nper_device_batch_size: 2\nremat_policy: minimal\n"
+    (tmp_path / "mine.yml").write_text(text, encoding="utf-8")
+    script.write_text(
+        "python3 src/MaxText/train.py mine.yml per_device_batch_size=4\n", encoding="utf-8"
+    )
+    data = import_file(script, Choices(cluster="dgx-h100", nodes=8)).draft.data
+
+    assert (data["batch"]["micro"], data["model"]) == (4, "llama3-8b")
+    assert data["recompute"]["ops"] == ["attention norm", "mlp norm", "activation", "attention"]
+
+
+@pytest.mark.parametrize(
+    ("more", "key", "value"),
+    [
+        ("ici_fsdp_parallelism: 1\nici_data_parallelism: -1", "plan.zero", 0),
+        ("ici_tensor_parallelism: 4", "batch.micro", 8),
+        ("ici_context_parallelism: 2", "plan.context_method", "all-gather"),
+        ("ici_pipeline_parallelism: 4\nnum_layers_per_pipeline_stage: 8", "plan.schedule", "gpipe"),
+        ("ici_pipeline_parallelism: 4", "plan.chunks", 8),
+        ("num_slices: 4", "plan.shard", 16),
+        ("remat_policy: save_qkv_proj", "recompute.ops", ["attention norm", "mlp norm",
+         "activation", "attention", "projection", "up", "gate", "down"]),
+        ("weight_dtype: bfloat16", "framework.state.bf16.optimiser", 4),
+        ("remat_policy: custom\ndecoder_layer_input: offload", "offload", {"activations": True}),
+        ("gradient_accumulation_steps: 4", "batch.global", 512),
+    ],
+)  # fmt: skip
+def test_options_of_maxtext_change_the_keys_that_they_mean(more, key, value):
+    """An option reaches its key, which differs or is missing without it."""
+    found, before = maxtext(more), maxtext()
+    for part in key.split("."):
+        before = before.get(part) if isinstance(before, dict) else None
+        found = found[part]
+
+    assert found == value
+    assert before != value
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("ici_tensor_parallelism: 3", ":3: .* do not divide 64"),
+        ("ici_fsdp_parallelism: 8\ndcn_data_parallelism: 4", ":3: .*on 64 devices leaves data 64"),
+        ("ici_tensor_parallelism: -1", ":3: .*must be stated .only data and fsdp"),
+        ("ici_fsdp_parallelism: 0", ":3: .*must be at least 1, or -1"),
+        ("quantization: int8", ":3: .*is not modelled"),
+        ("remat_policy: custom\nmlpwo: device", ":4: .*is not modelled in a custom policy"),
+        ("max_target_length: ${LENGTH}", r":3: .*\$\{LENGTH\} is not known from the file"),
+        ("gradient_accumulation_steps: [1", ":4: is not valid YAML"),
+        ("ici_pipeline_parallelism: 4\nnum_layers_per_pipeline_stage: 3",
+         ":4: .*32 layers are no whole number of rounds"),
+        ("ici_pipeline_parallelism: 2\nnum_pipeline_microbatches: 3",
+         ":2: .*no whole number for 3 microbatches"),
+    ],
+)  # fmt: skip
+def test_a_wrong_configuration_of_maxtext_is_one_line(more, problem):
+    """A truncated file, a wrong value and contradictory degrees have their line."""
+    with pytest.raises(ClustersimError, match=f"mine.yml{problem}") as raised:
+        maxtext(more)
+
+    assert "\n" not in str(raised.value)
+
+
+def test_patterns_of_formats_exclude_each_other():
+    """Each file of the tests has one format; scripts of Megatron with DeepSpeed are Megatron's."""
+    texts = [(FILES / name).read_text(encoding="utf-8") for name in CASES]
+    megatron_deepspeed = "deepspeed pretrain_gpt.py --num-layers 2 --deepspeed --zero-stage=1"
+
+    for text in [*texts, megatron_deepspeed]:
+        assert len([name for name, (_, sign) in LAUNCHES.items() if sign.search(text)]) == 1
+    assert launch_format(megatron_deepspeed) == "megatron"

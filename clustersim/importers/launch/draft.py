@@ -202,12 +202,31 @@ def _data(given: Given, devices: int, replica: int) -> None:
         if sharded % copies:
             raise given.wrong("of.copies", f"does not divide {sharded} ranks with the same weights")
         given.values["plan.shard"] = sharded // copies
+    _batch(given, data)
+
+
+def _batch(given: Given, data: int) -> None:
+    """State the batch or the microbatch, where one follows from the other and the replicas."""
     steps = given.pop("accumulation")
+    exact = given.pop("exact")
     if "batch.global" not in given.values:
         micro = given.values["batch.micro"]
         given.values["batch.global"] = micro * data * (steps or 1)
         if steps is None:
             given.assumed["batch.global"] = "one microbatch for each replica, the default"
+        return
+    sequences = given.values["batch.global"]
+    parts = data * (steps or 1)
+    if "batch.micro" not in given.values:
+        given.put("batch.micro", sequences // parts, "batch.global")
+        exact = True
+    micro = given.values["batch.micro"]
+    if exact and sequences != micro * parts:
+        raise given.wrong(
+            "batch.global",
+            f"is not {data} replicas x {steps or 1} microbatches of {micro or 1} = "
+            f"{(micro or 1) * parts} sequences",
+        )
 
 
 def _model_inline(given: Given, source: Source) -> None:

@@ -6,15 +6,20 @@ from typing import Final
 
 from clustersim.importers.launch.accelerate import ACCELERATE
 from clustersim.importers.launch.axolotl import AXOLOTL
+from clustersim.importers.launch.deepspeed import DEEPSPEED
 from clustersim.importers.launch.litgpt import COMMAND, LITGPT
 from clustersim.importers.launch.llm_foundry import LLM_FOUNDRY
+from clustersim.importers.launch.maxtext import MAXTEXT, PROGRAM
 from clustersim.importers.launch.megatron import MEGATRON
 from clustersim.importers.launch.sglang import SGLANG
 from clustersim.importers.launch.table import Launch
 from clustersim.importers.launch.tensorrt_llm import TENSORRT_LLM
 from clustersim.importers.launch.torchtitan import TORCHTITAN
+from clustersim.importers.launch.torchtitan_source import SIGN
 from clustersim.importers.launch.torchtune import TORCHTUNE
 from clustersim.importers.launch.vllm import VLLM
+
+_OF_MEGATRON: Final = r"--tensor-model-parallel-size|--num-attention-heads|pretrain_gpt\w*\.py"
 
 
 def _command(pattern: str) -> re.Pattern[str]:
@@ -28,7 +33,7 @@ LAUNCHES: Final[Mapping[str, tuple[Launch, re.Pattern[str]]]] = {
     "trtllm": (TENSORRT_LLM, _command(r"trtllm-serve")),
     "torchtitan": (
         TORCHTITAN,
-        re.compile(r"^\[(?:parallelism|activation_checkpoint)\]", re.MULTILINE),
+        re.compile(SIGN, re.MULTILINE),
     ),
     "accelerate": (
         ACCELERATE,
@@ -55,10 +60,23 @@ LAUNCHES: Final[Mapping[str, tuple[Launch, re.Pattern[str]]]] = {
             re.MULTILINE,
         ),
     ),
-    "megatron": (
-        MEGATRON,
-        _command(r"--tensor-model-parallel-size|--num-attention-heads|pretrain_gpt\w*\.py"),
+    "deepspeed": (
+        DEEPSPEED,
+        re.compile(
+            r"\A\s*\{(?=[\s\S]*\"(?:zero_optimization|train_(?:micro_)?batch_size\w*)\"\s*:)"
+            rf"|\A(?![\s\S]*(?:{_OF_MEGATRON}))(?=[\s\S]*^[^#\n]*--deepspeed[= \t]+[\"'$\w./])",
+            re.MULTILINE,
+        ),
     ),
+    "maxtext": (
+        MAXTEXT,
+        re.compile(
+            rf"{PROGRAM.pattern}|^(?:ici|dcn)_\w+_parallelism:|^base_(?:emb_dim|config):"
+            r"|^per_device_batch_size:",
+            re.MULTILINE | re.IGNORECASE,
+        ),
+    ),
+    "megatron": (MEGATRON, _command(_OF_MEGATRON)),
 }
 """Each launch format: how it is read, and a pattern of its files."""
 

@@ -65,7 +65,9 @@ class Option:
         try:
             if isinstance(value, int) and not isinstance(value, bool):
                 return value
-            return sum_of(value.replace("_", "")) if isinstance(value, str) else int(f"{value:g}")
+            if isinstance(value, float) and value.is_integer():
+                return int(value)
+            return sum_of(str(value).replace("_", ""))
         except (ValueError, TypeError):
             raise self.wrong("must be a whole number") from None
 

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim.catalog.finding import entry_names
+from clustersim.catalog.finding import entry_names, find
+from clustersim.catalog.models import FAMILIES
+from clustersim.catalog.tree import bare
 from clustersim.importers.launch import commands
 from clustersim.importers.launch.options import Option, positionals
 from clustersim.importers.launch.table import Given, Launch, Reads
@@ -120,6 +122,14 @@ def catalogue_model(name: str) -> str | None:
     fitting = [key for key in known if re.search(rf"(?<![a-z0-9]){key}|^[a-z]+{key}", stated)]
     whole = [key for key in fitting if not re.search(rf"{key}[0-9]", stated)]
     return known[max(whole, key=len)] if whole else None
+
+
+def fact_of_model(model: object, key: str) -> Any:
+    """Return a fact of a model of the catalogue; none of a model in another file."""
+    if not isinstance(model, str) or model not in entry_names("model"):
+        return None
+    data = find("model", model).data
+    return bare({**FAMILIES[data["family"]], **data}.get(key))
 
 
 def _letters(name: str) -> str:

@@ -65,11 +65,20 @@ def read_commands(source: Source) -> list[Command]:
     CatalogError
         with the line, when a quote or bracket is not closed, or the script is too long.
     """
+    return _read(source).commands
+
+
+def read_variables(source: Source) -> Mapping[str, Sequence[Word]]:
+    """Return the variables of a script after its last line; errors as in `read_commands`."""
+    return _read(source).variables
+
+
+def _read(source: Source) -> "_Script":
     if source.text.count("\n") > MOST_LINES:
         raise source.wrong(None, f"has more than {MOST_LINES:,} lines, too many for a launch file")
     script = _Script(source, _batch_variables(source))
     script.run(source.text, 1, 0)
-    return script.commands
+    return script
 
 
 def batch_options(source: Source) -> list[Word]:

@@ -1,14 +1,16 @@
-"""The configuration of a torchtitan job as TOML, as it was until February 2026.
+"""Jobs of torchtitan: which options are read, whichever form the file has.
 
-Names and defaults are those of pytorch/torchtitan, torchtitan/config/job_config.py, commit 000204a.
+Names and defaults are those of pytorch/torchtitan, torchtitan/config/job_config.py, commit 000204a,
+of TOML until February 2026, and torchtitan/config/configs.py, commit 0014ac2, of data classes.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from clustersim.catalog.finding import find
+from clustersim.importers.launch import commands
 from clustersim.importers.launch.fsdp import put_offload
-from clustersim.importers.launch.options import Option, options_in
+from clustersim.importers.launch.options import Option
 from clustersim.importers.launch.serving import catalogue_model
 from clustersim.importers.launch.table import (
     Given,
@@ -23,12 +25,7 @@ from clustersim.importers.launch.table import (
     word,
     words,
 )
-from clustersim.importers.launch.toml_file import read_toml
-from clustersim.importers.source import Source
-
-
-def _options(source: Source) -> list[Option]:
-    return options_in(read_toml(source))
+from clustersim.importers.launch.torchtitan_source import job_options
 
 
 def degree(option: Option) -> int | None:
@@ -39,7 +36,44 @@ def degree(option: Option) -> int | None:
     return value if value > 0 else None
 
 
+def _class(option: Option) -> str:
+    """Return the class of a part of a configuration in Python."""
+    return str(option.values[0])
+
+
+def _converters(option: Option) -> list[str]:
+    """Return the formats of a converter of linear layers by its class."""
+    name = _class(option).lower()
+    form = next((form for form in ("float8", "mx") if form in name), None)
+    if form is None:
+        raise option.wrong("is not modelled (modelled: Float8LinearConverter, MX converters)")
+    return [form]
+
+
+_CHECKPOINTS: Final = {"FullAC": "full", "SelectiveAC": "selective"}
+
+
+def _checkpoints(option: Option) -> str | None:
+    """Return the mode of recomputation of a class of it; none for a class with a field `mode`."""
+    name = _class(option).removesuffix(".Config")
+    if name == "ActivationCheckpointConfig":
+        return None
+    if name not in _CHECKPOINTS:
+        raise option.wrong(f"is not modelled (modelled: {', '.join(_CHECKPOINTS)})")
+    return _CHECKPOINTS[name]
+
+
 READS: Final[Reads] = {
+    "config": word("of.config"),
+    "registry": word("of.registry"),
+    "model-spec.0": word("of.flavor"),
+    "hf-assets-path": word("of.assets"),
+    "model-converters.converters.0": Read("of.converters", _converters),
+    "model-spec.converters.0": Read("of.converters", _converters),
+    "activation-checkpoint": Read("of.recompute", _checkpoints),
+    "training.num-tokens-per-microbatch-per-dp-rank": count("of.tokens"),
+    "training.max-context-length": count("batch.sequence"),
+    "parallelism.enable-sequence-parallel": switch("of.sequence_parallel"),
     "model.name": word("of.model"),
     "model.flavor": word("of.flavor"),
     "model.converters": words("of.converters"),
@@ -81,7 +115,29 @@ READS: Final[Reads] = {
 _LOSS: Final = "changes the loss, not the time of a step"
 _STAGES: Final = "stages by names of modules are not read: set plan.layers"
 
+_EVALUATIONS: Final = "evaluations: state a run in the section training"
+_FIELDS: Final = "its fields are read"
+
 IGNORED: Final[Mapping[str, str]] = {
+    "module": "the configuration is that of its name",
+    "model-spec": "the shape is that of the model",
+    "model-spec.*": "the shape is that of the model",
+    "model-converters": _FIELDS,
+    "model-converters.converters": _FIELDS,
+    "model-converters.*": "the recipe of the profile, one scale for each tensor",
+    "training": _FIELDS,
+    "parallelism": _FIELDS,
+    "compile": _FIELDS,
+    "loss*": "logits are one piece, in 32 bits",
+    "dataloader*": "data loading is not modelled",
+    "dump-folder": "logging",
+    "description": "logging",
+    "print-config": "logging",
+    "override*": "code of its own is not read",
+    "training.disable-cuda-graphs": "kernels are issued one by one",
+    "parallelism.enable-fsdp-symm-mem": "not modelled: gathers in symmetric memory",
+    "parallelism.full-dtensor": "no effect on the layout",
+    "parallelism.context-parallel-load-balancer": "tokens are balanced over the context ranks",
     "model.tokenizer-path": "tokenizer: the vocabulary is that of the model",
     "model.hf-assets-path": "tokenizer: the vocabulary is that of the model",
     "model.print-after-conversion": "logging",
@@ -107,34 +163,43 @@ IGNORED: Final[Mapping[str, str]] = {
     "float8.*": "the recipe of the profile, one scale for each tensor",
     "mx.*": "the recipe of the profile",
     "quantize.*": "the recipe of the profile",
-    "optimizer.*": "modelled as a fused Adam with 32-bit moments",
-    "lr-scheduler.*": _LOSS,
-    "checkpoint.*": "checkpoints: state a run in the section training",
-    "validation.*": "evaluations: state a run in the section training",
-    "comm.*": "no effect on a step without faults",
+    "optimizer*": "modelled as a fused Adam with 32-bit moments",
+    "lr-scheduler*": _LOSS,
+    "checkpoint*": "checkpoints: state a run in the section training",
+    **dict.fromkeys(
+        ("validation.*", "validator*"), "evaluations: state a run in the section training"
+    ),
+    "comm*": "no effect on a step without faults",
     "fault-tolerance.*": "no effect on a step without faults",
     "memory-estimation.*": "no effect on a step",
     "experimental.*": "code of its own is not read",
-    "debug.*": _LOSS,
-    **dict.fromkeys(("job.*", "profiling.*", "metrics.*"), "logging"),
+    "debug*": _LOSS,
+    **dict.fromkeys(("job.*", "profil*", "metrics*"), "logging"),
 }
 """Options that are not read, or patterns of them, each with the reason; the first match counts."""
 
 
+_OF_CLASSES: Final = {"of.selective": "op", "of.first_less": 1, "of.last_less": 1}
+"""Defaults of the data classes that differ from those of the TOML files."""
+
+
 def _finish(given: Given) -> None:
     """Derive the keys of the scenario, with the defaults of torchtitan."""
+    if {"of.config", "of.registry"} & given.values.keys():
+        for key, value in _OF_CLASSES.items():
+            given.usual(key, value)
     _model(given)
     compiled = given.pop("compiled", False)
     given.put("framework.name", "torchtitan" if compiled else "torchtitan-eager", "of.compiled")
     pipeline, tensor = given.get("plan.pipeline", 1), given.get("plan.tensor", 1)
-    if tensor > 1:
+    if given.pop("sequence_parallel", True) and tensor > 1:
         given.put("plan.sequence_parallel", True, "plan.tensor")
     if given.get("plan.context", 1) > 1:
         given.usual("plan.context_method", "all-gather")
     else:
         given.disregard("plan.context_method", "no effect without context ranks")
     given.usual("batch.sequence", 2048)
-    local, micro = given.pop("local", 8), given.pop("microbatch", 1)
+    local, micro = _local(given), given.pop("microbatch", 1)
     given.put("batch.micro", local if pipeline == 1 else micro, "of.local")
     given.values["of.accumulation"] = 1 if pipeline == 1 else max(1, local // micro)
     put_shards(given)
@@ -144,16 +209,35 @@ def _finish(given: Given) -> None:
     put_offload(given)
 
 
+def _local(given: Given) -> int:
+    """Return the sequences of a rank, which later configurations state in tokens."""
+    tokens, local = given.pop("tokens"), given.pop("local", 8)
+    if tokens is None:
+        return int(local)
+    if tokens % given.values["batch.sequence"]:
+        raise given.wrong(
+            "of.tokens", f"is no multiple of sequences of {given.values['batch.sequence']} tokens"
+        )
+    return int(tokens // given.values["batch.sequence"])
+
+
 def _model(given: Given) -> None:
-    name = "-".join(str(part) for part in (given.pop("model"), given.pop("flavor")) if part)
+    """State the model by its name and flavor, the name of the configuration, or its tokenizer."""
+    flavored = "-".join(str(part) for part in (given.pop("model"), given.pop("flavor")) if part)
+    registered, config = given.pop("registry"), given.pop("config")
+    if registered is not None:
+        given.notes.append(f"{registered}: as in the registry of torchtitan in 2026")
+    names = [flavored, registered or config or "", given.pop("assets", "")]
     if "model" in given.values:
         return
-    known = catalogue_model(name)
-    if known is None:
+    known = {name: model for name in names if (model := catalogue_model(name))}
+    if not known:
+        name = next((name for name in names if name), "")
         raise given.wrong(
             "of.flavor", f"'{name}' is in no file of the catalogue (name one with --model)"
         )
-    given.put("model", known, "of.flavor")
+    name, model = next(iter(known.items()))
+    given.put("model", model, "of.flavor")
     given.assumed["model"] = f"the file of the catalogue for {name}"
 
 
@@ -207,5 +291,7 @@ def put_recomputation(given: Given, usual: str) -> None:
         given.notes.append("recomputation by operations, of every second product: one layer in 2")
 
 
-TORCHTITAN: Final = Launch(_options, READS, IGNORED, _finish)
-"""Configurations of torchtitan."""
+TORCHTITAN: Final = Launch(
+    job_options, {**READS, **commands.READS}, {**commands.IGNORED, **IGNORED}, _finish
+)
+"""Jobs of torchtitan."""
