@@ -14,7 +14,7 @@ from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 from clustersim.importers.draft import Choices
 from clustersim.importers.launch.formats import LAUNCHES, launch_format
 from clustersim.importers.launch.serving import catalogue_model
-from clustersim.importers.launch.shell import MOST_LINES, read_commands
+from clustersim.importers.launch.syntax.shell import MOST_LINES, read_commands
 from clustersim.importers.registry import import_file, import_source
 from clustersim.importers.source import Source, as_source
 from clustersim.scenario.load import LoadedService, is_service, load, load_any, load_service

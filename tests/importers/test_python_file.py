@@ -3,7 +3,7 @@
 import pytest
 
 from clustersim.errors import CatalogError
-from clustersim.importers.launch.python_file import MOST_LETTERS, read_recipes
+from clustersim.importers.launch.syntax.python_file import MOST_LETTERS, read_recipes
 from clustersim.importers.source import Source
 
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from clustersim.importers.launch import fsdp
 from clustersim.importers.launch.fsdp import START, put_sharding
+from clustersim.importers.launch.syntax.yaml_file import yaml_options
 from clustersim.importers.launch.table import Given, Launch, Reads, count, one_of
-from clustersim.importers.launch.yaml_file import yaml_options
 
 READS: Final[Reads] = {
     "distributed-type": one_of("of.type", {"FSDP": "sharded", "MULTI_GPU": "whole"}),

@@ -23,6 +23,7 @@ from clustersim.importers.launch.fsdp import (
 )
 from clustersim.importers.launch.options import Option
 from clustersim.importers.launch.serving import state_model
+from clustersim.importers.launch.syntax.yaml_file import yaml_options
 from clustersim.importers.launch.table import (
     Given,
     Launch,
@@ -36,7 +37,6 @@ from clustersim.importers.launch.table import (
     word,
     words,
 )
-from clustersim.importers.launch.yaml_file import yaml_options
 
 _STRATEGIES: Final = {"hybrid_shard_zero2": "HYBRID_SHARD", "auto_wrap": "", "offload": ""} | {
     name.lower(): name for name in STRATEGIES

@@ -11,7 +11,7 @@ from typing import Final
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.importers.launch.options import Option, is_option, options_of
-from clustersim.importers.launch.shell import Command, Word, batch_options, read_commands
+from clustersim.importers.launch.syntax.shell import Command, Word, batch_options, read_commands
 from clustersim.importers.launch.table import Read, Reads
 from clustersim.importers.source import Source
 

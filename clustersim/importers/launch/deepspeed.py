@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from clustersim.importers.launch import commands
-from clustersim.importers.launch.json_file import read_json
 from clustersim.importers.launch.options import Option, options_in
 from clustersim.importers.launch.serving import fact_of_model, state_model
+from clustersim.importers.launch.syntax.json_file import read_json
 from clustersim.importers.launch.table import (
     Given,
     Launch,

@@ -25,6 +25,7 @@ from clustersim.importers.launch.fsdp import (
 )
 from clustersim.importers.launch.options import Option, positionals
 from clustersim.importers.launch.serving import after, state_model
+from clustersim.importers.launch.syntax.yaml_file import yaml_options
 from clustersim.importers.launch.table import (
     Given,
     Launch,
@@ -37,7 +38,6 @@ from clustersim.importers.launch.table import (
     switch,
     word,
 )
-from clustersim.importers.launch.yaml_file import yaml_options
 from clustersim.importers.source import Source, read_source
 
 TASKS: Final[Mapping[str, str]] = {

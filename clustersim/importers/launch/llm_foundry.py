@@ -24,6 +24,7 @@ from clustersim.importers.launch.fsdp import (
 )
 from clustersim.importers.launch.options import Option
 from clustersim.importers.launch.serving import state_model
+from clustersim.importers.launch.syntax.yaml_file import yaml_options
 from clustersim.importers.launch.table import (
     Given,
     Launch,
@@ -38,7 +39,6 @@ from clustersim.importers.launch.table import (
     word,
     words,
 )
-from clustersim.importers.launch.yaml_file import yaml_options
 
 
 def _microbatch(option: Option) -> int | None:

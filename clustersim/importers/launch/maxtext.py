@@ -18,7 +18,7 @@ from clustersim.importers.draft import assumed
 from clustersim.importers.launch import commands
 from clustersim.importers.launch.options import Option, options_in
 from clustersim.importers.launch.serving import fact_of_model, state_model
-from clustersim.importers.launch.shell import Word
+from clustersim.importers.launch.syntax.shell import Word
 from clustersim.importers.launch.table import (
     Given,
     Launch,

@@ -8,8 +8,8 @@ from typing import Any
 from clustersim.catalog.reading import Document, Place
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
-from clustersim.importers.launch.shell import Command, Word
-from clustersim.importers.launch.shell import whole_number as sum_of
+from clustersim.importers.launch.syntax.shell import Command, Word
+from clustersim.importers.launch.syntax.shell import whole_number as sum_of
 from clustersim.importers.source import Source
 
 

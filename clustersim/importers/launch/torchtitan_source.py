@@ -21,9 +21,9 @@ from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.importers.launch import commands
 from clustersim.importers.launch.options import Option, options_in
-from clustersim.importers.launch.python_file import Recipe, read_recipes
-from clustersim.importers.launch.shell import read_variables
-from clustersim.importers.launch.toml_file import read_toml
+from clustersim.importers.launch.syntax.python_file import Recipe, read_recipes
+from clustersim.importers.launch.syntax.shell import read_variables
+from clustersim.importers.launch.syntax.toml_file import read_toml
 from clustersim.importers.source import Source, read_source
 
 _TABLES: Final = r"^\[(?:parallelism|activation_checkpoint)\]"

@@ -22,6 +22,7 @@ from clustersim.importers.launch.fsdp import (
 )
 from clustersim.importers.launch.options import Option
 from clustersim.importers.launch.serving import state_model
+from clustersim.importers.launch.syntax.yaml_file import yaml_options
 from clustersim.importers.launch.table import (
     Given,
     Launch,
@@ -36,7 +37,6 @@ from clustersim.importers.launch.table import (
     words,
 )
 from clustersim.importers.launch.torchtitan import degree, put_recomputation, put_shards
-from clustersim.importers.launch.yaml_file import yaml_options
 
 
 def _loss(option: Option) -> None:

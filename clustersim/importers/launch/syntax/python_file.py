@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from clustersim.catalog.reading import Place
 from clustersim.importers.launch.options import Option
-from clustersim.importers.launch.python_values import (
+from clustersim.importers.launch.syntax.python_values import (
     MOST_LEVELS,
     Made,
     Plain,
@@ -26,7 +26,7 @@ from clustersim.importers.launch.python_values import (
     options_within,
     parts_of,
 )
-from clustersim.importers.launch.shell import whole_number
+from clustersim.importers.launch.syntax.shell import whole_number
 from clustersim.importers.source import Source
 
 MOST_LETTERS: Final = 400_000
