@@ -12,6 +12,7 @@ from clustersim.studies.collective.answer import Timing
 from clustersim.studies.collective.benchmark import background_of, devices_of, sizes_of, split_of
 from clustersim.studies.collective.files import table
 from commands import output
+from logged_lines import NCCL_TESTS
 
 DGX = ["collective", "--cluster", "dgx-h100", "--op", "all-reduce"]
 
@@ -170,24 +171,8 @@ def test_traffic_on_other_nodes_of_a_dragonfly_has_an_answer(capsys):
 
 # --- next to a log --------------------------------------------------------------------------------
 
-LOG = """\
-# Collective test starting: all_reduce_perf
-#  Rank  0 Group  0 Pid  10012 on   node-1 device  0 [0x1b] NVIDIA H100 80GB HBM3
-#  Rank  7 Group  0 Pid  10012 on   node-1 device  7 [0xdf] NVIDIA H100 80GB HBM3
-#       size         count      type   redop    root     time   algbw   busbw #wrong     time
-     1048576        262144     float     sum      -1    41.10   25.51   44.65      0    40.86 \
-  25.66   44.91      0
-[1,0]<stdout>:  67108864  16777216  bfloat16  sum  -1  392.3  171.06  299.36  0  390.8  171.7 \
-300.51  N/A
-     1048576        262144     float     sum      -1    43.10   24.51   42.65      0    40.86 \
-  25.66   44.91      0
-  1073741824     268435456     float     sum
-# Avg bus bandwidth    : 267.5
-"""
-"""A log with a prefix of MPI, a size that is repeated, and a line that is cut."""
 
-
-def written(tmp_path, text=LOG):
+def written(tmp_path, text=NCCL_TESTS):
     path = tmp_path / "nccl.log"
     path.write_text(text.replace("\\\n", ""))
     return path
@@ -217,8 +202,8 @@ def test_sizes_that_a_log_lacks_have_no_measured_time(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("devices", "text", "message"),
     [
-        (16, LOG, r"nccl\.log: is of 8 ranks, not of 16 \(--devices\)"),
-        (8, LOG.replace("all_reduce", "all_gather"), "is of all-gather, not of all-reduce"),
+        (16, NCCL_TESTS, r"nccl\.log: is of 8 ranks, not of 16 \(--devices\)"),
+        (8, NCCL_TESTS.replace("all_reduce", "all_gather"), "is of all-gather, not of all-reduce"),
         (8, "Segmentation fault\n", "has no rows of nccl-tests"),
     ],
 )

@@ -4,6 +4,7 @@ srun --nodes 4 torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 32
 --- options named launch.nodes, launch.* ---|  program     |- options num-layers -
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -24,7 +25,7 @@ def _stated(option: Option) -> int | None:
     if option.unknown or not option.values:
         return None
     text = str(option.values[0]).rpartition(":")[2]
-    return int(text) if text.isdecimal() and int(text) > 0 else None
+    return int(text) if re.fullmatch("0*[1-9][0-9]{0,8}", text) else None
 
 
 READS: Final[Reads] = {

@@ -50,7 +50,7 @@ def _is_program(words: tuple[str, ...]) -> int | None:
 
 def _window(option: Option) -> int:
     """Return the tokens that a query sees, of ``(left, right)``: itself and those to the left."""
-    numbers = re.findall(r"-?[0-9]+", " ".join(option.words()))
+    numbers = re.findall(r"-?[0-9]{1,9}", " ".join(option.words()))
     if not numbers or int(numbers[0]) < 0:
         raise option.wrong("must be the tokens to the left and to the right, such as 127,0")
     return int(numbers[0]) + 1

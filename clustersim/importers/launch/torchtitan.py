@@ -4,6 +4,7 @@ Names and defaults are those of pytorch/torchtitan, torchtitan/config/job_config
 of TOML until February 2026, and torchtitan/config/configs.py, commit 0014ac2, of data classes.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -284,7 +285,7 @@ def put_recomputation(given: Given, usual: str) -> None:
     if mode != "selective":
         given.put("recompute", mode, "of.recompute")
         return
-    every = int(option) if option.isdecimal() and int(option) > 0 else 2
+    every = int(option) if re.fullmatch("0*[1-9][0-9]{0,8}", option) else 2
     table: dict[str, Any] = {"mode": "full", "every": every}
     given.put("recompute", table if every > 1 else "full", "of.recompute")
     if not option.isdecimal():

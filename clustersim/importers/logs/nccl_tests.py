@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -30,7 +31,7 @@ _ROW: Final = re.compile(
     rf"(?:^|[\s:>\]])(\d{{1,15}})\s+\d+\s+[a-z]\w*(?:\s+[a-z]\w*)?((?:{_NUMBER}){{4,9}})\s*$"
 )
 _PROGRAM: Final = re.compile(rf"\b({'|'.join(OPERATIONS)})_perf\b")
-_RANK: Final = re.compile(r"#\s+Rank\s+(\d+)\s")
+_RANK: Final = re.compile(r"#\s+Rank\s+(\d{1,9})\s")
 _WITH_ROOT: Final = (5, 9)
 """Numbers of a row whose first one is the root: out of place alone, or in place as well."""
 
@@ -66,7 +67,7 @@ def read_collective_log(path: Path) -> CollectiveLog:
         if row := _ROW.search(line):
             numbers = row[2].replace("N/A", "0").split()
             seconds = 1e-6 * float(numbers[len(numbers) in _WITH_ROOT])
-            if seconds > 0 and int(row[1]):
+            if 0 < seconds < inf and int(row[1]):
                 times[float(row[1])].append(seconds)
     if not times:
         raise source.wrong(None, "has no rows of nccl-tests (size, count, type, ..., time, busbw)")

@@ -20,6 +20,9 @@ MS: Final = 1e-3
 
 PERCENTILES: Final = ("p50", "p90", "p95", "p99")
 
+MOST: Final = 1e18
+"""Numbers beyond it are no results of a benchmark, nor are those that are not finite."""
+
 MOST_DEPTH: Final = 4
 """Tables inside tables that are read; the results are in the outer ones."""
 
@@ -132,6 +135,7 @@ def _flat(table: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, flo
         return
     for key, value in table.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
-            yield f"{path}{key}", float(value)
+            if abs(value) < MOST:
+                yield f"{path}{key}", float(value)
         else:
             yield from _flat(value, f"{path}{key}.", depth + 1)

@@ -25,8 +25,10 @@ def read_toml(source: Source) -> Document:
         stated = re.search(r"line (\d+)", str(problem))
         last = len(source.text.rstrip().split("\n"))
         raise source.wrong(int(stated[1]) if stated else last, f"is not TOML ({problem})") from None
-    except RecursionError:
-        raise source.wrong(None, "is not TOML (nested too deeply)") from None
+    except (RecursionError, ValueError):
+        raise source.wrong(
+            None, "is not TOML (nested too deeply, or a number is too long)"
+        ) from None
     table: Key = ()
     places: dict[Key, Place] = {(): Place(source.file)}
     for number, line in source.lines:
