@@ -73,7 +73,7 @@ class Verbs(TyperGroup):
 
 def _load(name: str) -> Any:
     """Import a verb: of `list` the function is `list_`, of `import` the module is `import_` too."""
-    module = import_module(f"clustersim.cli.{name}{'_' if iskeyword(name) else ''}")
+    module = import_module(f"clustersim.cli.verbs.{name}{'_' if iskeyword(name) else ''}")
     callback = getattr(module, f"{name}_", None) or getattr(module, name)
     info = CommandInfo(name=name, callback=callback, context_settings=HELP)
     return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=None)

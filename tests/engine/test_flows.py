@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clustersim.cli.flows import flows
+from clustersim.cli.verbs.flows import flows
 from clustersim.engine.network.flows import FinishTimes, FlowCase, finish_times, read_flow_cases
 from clustersim.errors import ScenarioError
 from wrong_values import wrong_values

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clustersim.cli import app
-from clustersim.cli.run import MAX_REPLICATIONS
+from clustersim.cli.verbs.run import MAX_REPLICATIONS
 from clustersim.reports.step.page import page
 from clustersim.reports.step.sections import costs_chart
 from clustersim.reports.step.text import rows

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import clustersim
 from clustersim.answers import from_json, to_json
 from clustersim.cli import app
-from clustersim.cli.scale import print_curves
+from clustersim.cli.verbs.scale import print_curves
 from clustersim.render.page.page import Chart, render
 from clustersim.runs.variants import Variant
 from clustersim.simulation.step.simulate import simulate

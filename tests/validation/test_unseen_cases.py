@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from clustersim.answers import to_json
 from clustersim.catalog.finding import entry_names
-from clustersim.cli.validate import validate as command
+from clustersim.cli.verbs.validate import validate as command
 from clustersim.scenario.machine import load_cluster
 from clustersim.validation.case_runs import run_case, run_cases
 from clustersim.validation.cases.machines import machine_of, machine_table, plain_name

@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from clustersim.answers import to_json
-from clustersim.cli.validate import validate as command
+from clustersim.cli.verbs.validate import validate as command
 from clustersim.errors import ScenarioError
 from clustersim.scenario.entries import entry
 from clustersim.simulation.step.simulate import simulate

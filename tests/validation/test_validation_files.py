@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from clustersim.answers import from_json
-from clustersim.cli.validate import validate as command
+from clustersim.cli.verbs.validate import validate as command
 from clustersim.errors import ScenarioError
 from clustersim.validation.answer import Validation
 from clustersim.validation.files import (

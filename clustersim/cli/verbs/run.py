@@ -24,7 +24,7 @@ from clustersim.cli.options import (
     print_rows,
     reject_unused,
 )
-from clustersim.cli.serve import report_service
+from clustersim.cli.verbs.serve import report_service
 
 if TYPE_CHECKING:
     from clustersim.render.render_process import RenderProcess
