@@ -1010,3 +1010,12 @@ def test_patterns_of_formats_exclude_each_other():
     for text in [*texts, megatron_deepspeed]:
         assert len([name for name, (_, sign) in LAUNCHES.items() if sign.search(text)]) == 1
     assert launch_format(megatron_deepspeed) == "megatron"
+
+
+def test_an_assumed_vocabulary_has_a_reason_without_a_double_negative():
+    """Without a tokenizer, the file states no vocabulary."""
+    lines = megatron("--tensor-model-parallel-size 2").summary
+
+    assert [line for line in lines if "model.vocab" in line] == [
+        "assumed   model.vocab: the file does not state it: set model.vocab"
+    ]

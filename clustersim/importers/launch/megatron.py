@@ -571,7 +571,7 @@ def _model(given: Given) -> None:
             shape["model.window"]["full_every"] = pattern
         elif pattern is not None:
             given.disregard("of.window_pattern", "windows by a list of layers: set model.window")
-    tokenizer = given.pop("tokenizer", "no tokenizer")
+    tokenizer = given.pop("tokenizer", "the file")
     vocabulary = VOCABULARIES.get(tokenizer, 32_000)
     known = tokenizer in VOCABULARIES
     given.assume(
