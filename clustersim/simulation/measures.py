@@ -351,6 +351,20 @@ def pareto_front(
     return tuple(positions)
 
 
+@record
+class ParetoFront:
+    """Layouts that no other one beats in two measures.
+
+    Attributes
+    ----------
+    against : measure that the ranking one is compared with: `memory_peak_bytes`, `devices`, ...
+    positions : positions of these layouts among all of the answer, the cheapest first
+    """
+
+    against: str
+    positions: tuple[int, ...]
+
+
 # --- answers --------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from clustersim.studies.study.answer import runs_table, stored_runs
 from clustersim.studies.sweep import SweepAnswer
 from clustersim.studies.sweep.answer import MISSES
 from clustersim.studies.sweep.arguments import read_axes
-from clustersim.studies.sweep.charts import front_chart, layouts_chart
+from clustersim.studies.sweep.charts import layouts_chart, sweep_front
 from clustersim.studies.sweep.combinations import DEGREES, filled_keys, grid
 from clustersim.studies.sweep.files import files_of, page
 from clustersim.studies.sweep.ranking import rank, reasons_of
@@ -273,7 +273,7 @@ def test_a_best_measure_of_0_has_a_front(base):
     result = sweep_of(base, runs, "bubble_fraction")
 
     assert len(result.front) == 3
-    assert front_chart(result).title == "Bubble 33.3 % at devices 9 instead of 0.0 % at devices 10"
+    assert sweep_front(result).title == "Bubble 33.3 % at devices 9 instead of 0.0 % at devices 10"
 
 
 @given(st.lists(verdicts, max_size=12), st.sampled_from(["tokens_per_s", "step_time_s"]))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from clustersim.answers import record
-from clustersim.simulation.measures import Kind, Measure, measures_of
+from clustersim.simulation.measures import Kind, Measure, ParetoFront, measures_of
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
 
@@ -132,20 +132,6 @@ class LayoutDifference:
 
 
 @record
-class FrontOfLayouts:
-    """Layouts that no other replayed layout beats in both the objective and another measure.
-
-    Attributes
-    ----------
-    against : measure that the objective is compared with: `memory_peak_bytes`, `devices`, ...
-    positions : positions of these layouts in `ranked`, the cheapest first
-    """
-
-    against: str
-    positions: tuple[int, ...]
-
-
-@record
 class SearchAnswer:
     """The best layout of a scenario, with proof.
 
@@ -191,7 +177,7 @@ class SearchAnswer:
     gap: float | None
     tightness: float | None
     differences: tuple[LayoutDifference, ...]
-    pareto: tuple[FrontOfLayouts, ...]
+    pareto: tuple[ParetoFront, ...]
     nearest: str | None
     scenario: Mapping[str, Any] | None
     fresh: int

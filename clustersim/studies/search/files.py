@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.catalog.writing import to_yaml
 from clustersim.render.charts.bars import Waterfall, time_unit
-from clustersim.render.charts.lines import Lines, Point, ScatterWithFront, Series, reference
+from clustersim.render.charts.lines import Lines, ScatterWithFront, Series, reference
 from clustersim.render.charts.picture import Axis, Picture, text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import labelled, percent, short_keys
+from clustersim.reports.fronts import FrontLayout, front_chart
 from clustersim.reports.measures import cells, headlines, mark_tight, waterfall
-from clustersim.simulation.measures import BRIEF, Account, Measure, measures_of
+from clustersim.simulation.measures import BRIEF, Account, ParetoFront, measures_of
 from clustersim.studies.search.answer import (
-    FrontOfLayouts,
     LayoutDifference,
     RankedLayout,
     SearchAnswer,
@@ -29,7 +29,7 @@ from clustersim.studies.search.text import (
     rows,
     shown_measures,
 )
-from clustersim.units import GIB, counted
+from clustersim.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,9 +44,8 @@ def files_of(answer: SearchAnswer, command: str = "") -> StudyFiles:
     }
     if len(answer.ranked) > 1:
         for front in answer.pareto:
-            figures[f"pareto-{front.against.removesuffix('_peak_bytes')}"] = layout_front(
-                answer, front
-            )
+            name = front.against.removesuffix("_peak_bytes")
+            figures[f"pareto-{name}"] = layout_front(answer, front)
     if (bounds := bound_chart(answer)) is not None:
         figures["bounds"] = bounds
     frames = {"search.csv": layouts_frame(answer)} if answer.ranked or answer.missed else {}
@@ -188,47 +187,13 @@ def layout_waterfall(one: LayoutDifference) -> Waterfall | None:
     return waterfall((OTHERS[one.against], "best layout"), total, one.parts)
 
 
-def layout_front(answer: SearchAnswer, front: FrontOfLayouts) -> ScatterWithFront:
+def layout_front(answer: SearchAnswer, front: ParetoFront) -> ScatterWithFront:
     """Return the layouts that were replayed and fit, and those on a front."""
-    cost, gain = measures_of(answer.kinds)[front.against], answer.measure
-    return ScatterWithFront(
-        title=_finding(answer, front, cost),
-        caption=f"{answer.title}; {len(answer.ranked):,} layouts that were replayed and fit",
-        description=f"{len(answer.ranked):,} layouts; {len(front.positions):,} of them have the"
-        f" best {gain.label} for their {cost.label}.",
-        contents="layouts on the Pareto front",
-        x=_axis(cost),
-        y=_axis(gain),
-        points=tuple(
-            Point(
-                _scaled(cost, one.measures[cost.name]),
-                _scaled(gain, one.value),
-                format_layout_values(one.set_),
-            )
-            for one in answer.ranked
-        ),
-        front=front.positions,
-        best=0,
-        names=("replayed", "Pareto front", "best layout"),
+    layouts = [FrontLayout(one.measures, format_layout_values(one.set_)) for one in answer.ranked]
+    cost = measures_of(answer.kinds)[front.against]
+    return front_chart(
+        layouts, front.positions, answer.measure, cost, title=answer.title, best="best layout"
     )
-
-
-def _axis(measure: Measure) -> Axis:
-    return Axis(measure.label, "GiB" if measure.unit == "B" else measure.unit)
-
-
-def _scaled(measure: Measure, value: float) -> float:
-    return value / GIB if measure.unit == "B" else value
-
-
-def _finding(answer: SearchAnswer, front: FrontOfLayouts, cost: Measure) -> str:
-    """Return the share of the best objective that the cheapest layout has, as a title."""
-    cheapest, best, gain = answer.ranked[front.positions[0]], answer.ranked[0], answer.measure
-    if cheapest == best:
-        return f"The layout with the best {gain.label} has the best {cost.label}"
-    share = percent(gain.gain(best.value, cheapest.value) or 0.0)
-    spent, most = (cost.text(one.measures[cost.name]) for one in (cheapest, best))
-    return f"{share} of the best {gain.label} at {cost.label} {spent} instead of {most}"
 
 
 def bound_chart(answer: SearchAnswer) -> Lines | None:

@@ -30,14 +30,13 @@ from clustersim.scenario.costs import rate_text
 from clustersim.scenario.load import Loaded, LoadedService, is_service, scenario_text
 from clustersim.scenario.references import WORDS
 from clustersim.simulation.limits import Limits, kinds_of
-from clustersim.simulation.measures import MONEY, Measure, measures_of, pareto_front
+from clustersim.simulation.measures import MONEY, Measure, ParetoFront, measures_of, pareto_front
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.compare import compare_two
 from clustersim.studies.search.answer import (
     BestRun,
     BestService,
-    FrontOfLayouts,
     LayoutCounts,
     LayoutDifference,
     RankedLayout,
@@ -292,7 +291,7 @@ def _rules(layouts: StepLayouts | ServiceLayouts, found: Search) -> tuple[RuleCo
 
 def _fronts(
     ranked: Sequence[RankedLayout], by: Measure, loaded: Sequence[Loaded | LoadedService]
-) -> Iterator[FrontOfLayouts]:
+) -> Iterator[ParetoFront]:
     """Yield the fronts over measures that vary.
 
     With one accelerator the price is proportional to the devices, and has no front of its own.
@@ -305,7 +304,7 @@ def _fronts(
         varies = len(set(known)) > 1 or (name == "memory_peak_bytes" and bool(known))
         alone = name != "usd_per_hour" or len(accelerators) > 1
         if name in table and name != by.name and len(known) == len(numbers) and varies and alone:
-            yield FrontOfLayouts(name, pareto_front(numbers, by, table[name]))
+            yield ParetoFront(name, pareto_front(numbers, by, table[name]))
 
 
 def _nearest(layouts: StepLayouts | ServiceLayouts, found: Search) -> str | None:

@@ -8,7 +8,7 @@ from pydantic import Field
 from clustersim.answers import record
 from clustersim.runs.table import Row
 from clustersim.runs.variants import Value
-from clustersim.simulation.measures import ALIASES, Kind, Measure, measures_of
+from clustersim.simulation.measures import ALIASES, Kind, Measure, ParetoFront, measures_of
 
 MISSES: Final = "misses a limit"
 """Verdict of a combination that fits, but not within the limits."""
@@ -49,20 +49,6 @@ class ValueChange:
 
     from_: Annotated[Any, Field(alias="from")]
     to: Value
-
-
-@record
-class ParetoFront:
-    """Combinations that no other one beats in two measures.
-
-    Attributes
-    ----------
-    against : measure that the ranking measure is compared with: `memory`, `devices`, ...
-    positions : positions of these combinations in `points`, the cheapest first
-    """
-
-    against: str
-    positions: tuple[int, ...]
 
 
 @record

@@ -4,23 +4,21 @@ One axis gives bars, two give a heat map, more give parallel coordinates.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from clustersim.memory.room import EXCEEDING, FITTING, TIGHT
 from clustersim.render.charts.bars import Bar, Bars
 from clustersim.render.charts.grids import Combination, Field, HeatMap, ParallelCoordinates
-from clustersim.render.charts.lines import Point, ScatterWithFront
+from clustersim.render.charts.lines import ScatterWithFront
 from clustersim.render.charts.picture import Axis, Picture, named_places
-from clustersim.render.tables import format_setting, percent, short_keys
+from clustersim.render.tables import format_setting, short_keys
+from clustersim.reports.fronts import FrontLayout, front_chart
 from clustersim.reports.measures import amount
 from clustersim.runs.table import Row
 from clustersim.runs.variants import Value
 from clustersim.studies.sweep.answer import SweepAnswer
 from clustersim.studies.sweep.text import point_of
-from clustersim.units import GIB, format_number
-
-NEAR: Final = 0.95
-"""Share of the best rate whose cost is in the title of the front."""
+from clustersim.units import format_number
 
 Place = tuple[int, ...]
 
@@ -207,49 +205,23 @@ def _finding(answer: SweepAnswer) -> str:
 # --- the front ------------------------------------------------------------------------------------
 
 
-def front_chart(answer: SweepAnswer) -> ScatterWithFront:
+def sweep_front(answer: SweepAnswer) -> ScatterWithFront:
     """Return all layouts that fit, and those on the Pareto front."""
     known = with_cost(answer)
     places = {row["position"]: i for i, row in enumerate(known)}
-    best = point_of(answer.chosen or [*answer.axes], answer.fitting[0])
-    cost, gain = _cost_axis(answer), _measure(answer)
-    return ScatterWithFront(
-        title=_front_finding(answer),
-        caption=f"{answer.title}; {len(answer.fitting):,} of {len(answer.points):,} layouts fit",
-        description=f"{len(answer.fitting):,} layouts that fit; {len(answer.front):,} of them have"
-        f" the best {gain.label} for their {cost.label}.",
-        contents="layouts on the Pareto front",
-        x=cost,
-        y=Axis(gain.label, gain.unit, zero=bool(answer.measure.more_is_better)),
-        points=tuple(
-            Point(float(cost), float(row[answer.by]), _point_text(answer, row))
-            for row, cost in zip(known, costs(answer), strict=True)
-        ),
-        front=tuple(places[row["position"]] for row in answer.front),
-        best=0,
-        names=("fits", "Pareto front", f"best: {best}"),
+    return front_chart(
+        [FrontLayout(row, _point_text(answer, row)) for row in known],
+        [places[row["position"]] for row in answer.front],
+        answer.measure,
+        answer.cost,
+        title=answer.title,
+        best=f"best: {point_of(answer.chosen or [*answer.axes], answer.fitting[0])}",
     )
-
-
-def costs(answer: SweepAnswer) -> list[float]:
-    """Return the costs of the layouts that fit, the best layout first, as the axis has them."""
-    scale = GIB if answer.cost.unit == "B" else 1
-    return [row[answer.cost.name] / scale for row in with_cost(answer)]
 
 
 def with_cost(answer: SweepAnswer) -> list[Row]:
     """Return the layouts that fit and whose cost is known, the best first."""
     return [row for row in answer.fitting if answer.cost.name in row]
-
-
-def _cost_axis(answer: SweepAnswer) -> Axis:
-    cost = answer.cost
-    return Axis(cost.label, "GiB" if cost.unit == "B" else cost.unit)
-
-
-def cost_label(answer: SweepAnswer) -> str:
-    """Return the title of the axis of costs."""
-    return _cost_axis(answer).title
 
 
 def _point_text(answer: SweepAnswer, row: Row) -> str:
@@ -260,28 +232,3 @@ def _point_text(answer: SweepAnswer, row: Row) -> str:
 def keys_with_names(keys: Sequence[str]) -> Iterable[tuple[str, str]]:
     """Return keys, each with its short name."""
     return zip(keys, short_keys(keys), strict=True)
-
-
-def _front_finding(answer: SweepAnswer) -> str:
-    """Return the cost of a rate near the best one, as a title."""
-    best, label = answer.front[-1], answer.measure.label
-    if len(answer.front) == 1:
-        return f"One layout has the best {label} and the best {answer.cost.label}"
-    near = next(row for row in answer.front if _share(answer, row, best) >= NEAR)
-    near = answer.front[-2] if near is best else near
-    share = percent(_share(answer, near, best))
-    near_cost, most = (answer.cost.text(row[answer.cost.name]) for row in (near, best))
-    if not best[answer.by]:
-        costs = (f"{answer.cost.label} {cost}" for cost in (near_cost, most))
-        ends = [answer.measure.text(row[answer.by]) for row in (near, best)]
-        first, last = (f"{end} at {cost}" for end, cost in zip(ends, costs, strict=True))
-        return f"{label[:1].upper()}{label[1:]} {first} instead of {last}"
-    return f"{share} of the best {label} at {answer.cost.label} {near_cost} instead of {most}"
-
-
-def _share(answer: SweepAnswer, row: Row, best: Row) -> float:
-    """Return the rate of a layout as a share of the best; none of a best one of 0."""
-    if not best[answer.by]:
-        return float(row is best)
-    ratio = float(row[answer.by] / best[answer.by])
-    return ratio if ratio <= 1 else 1 / ratio

@@ -7,15 +7,14 @@ from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import format_setting
+from clustersim.reports.fronts import axis_of, drawn
 from clustersim.reports.measures import brief, cells
 from clustersim.runs.table import data_frame
 from clustersim.studies.sweep.answer import SweepAnswer
 from clustersim.studies.sweep.charts import (
-    cost_label,
-    costs,
-    front_chart,
     keys_with_names,
     layouts_chart,
+    sweep_front,
     with_cost,
 )
 from clustersim.studies.sweep.text import point_of, reason_scope, rows, shown_measures
@@ -39,7 +38,7 @@ def files_of(answer: SweepAnswer, command: str = "") -> StudyFiles:
     if answer.chosen:
         figures["sweep"] = layouts_chart(answer)
     if len(with_cost(answer)) > 1:
-        figures["pareto"] = front_chart(answer)
+        figures["pareto"] = sweep_front(answer)
         frames["pareto.csv"] = front_frame(answer)
     return StudyFiles(page(answer, command), {}, figures, frames)
 
@@ -52,11 +51,11 @@ def front_frame(answer: SweepAnswer) -> "pd.DataFrame":
     rows = [
         {
             **{key: row.get(key) for key in answer.axes},
-            cost_label(answer): cost,
+            axis_of(answer.cost).title: drawn(answer.cost, row),
             answer.measure.axis: row[answer.by],
             "on_the_front": row["position"] in front,
         }
-        for row, cost in zip(with_cost(answer), costs(answer), strict=True)
+        for row in with_cost(answer)
     ]
     return pd.DataFrame(rows)
 
@@ -76,7 +75,7 @@ def page(answer: SweepAnswer, command: str = "") -> Page:
         sections.append(Section("All layouts", "layouts", (), (chart, *_ranking(answer))))
     if len(with_cost(answer)) > 1:
         title = f"Pareto front: {answer.measure.label} and {answer.cost.label}"
-        sections.append(Section(title, "pareto", (), (page_chart(front_chart(answer)),)))
+        sections.append(Section(title, "pareto", (), (page_chart(sweep_front(answer)),)))
     within = " and meet the limits" if answer.limits else ""
     subtitle = f"{len(answer.points):,} combinations, {answer.counts.fits:,} fit in memory{within}"
     return Page(answer.title, subtitle, (*sections, *_reasons(answer)), command)

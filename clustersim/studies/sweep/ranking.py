@@ -26,13 +26,13 @@ from clustersim.simulation.measures import (
     ALIASES,
     MONEY,
     Measure,
+    ParetoFront,
     check_measure,
     measures_of,
     pareto_front,
 )
 from clustersim.studies.sweep.answer import (
     MISSES,
-    ParetoFront,
     ReasonCount,
     SweepAnswer,
     ValueChange,
