@@ -94,7 +94,7 @@ def ended(command, folder, **options):
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("reader", ["| true", ">&-"])
+@pytest.mark.parametrize("reader", ["| true", pytest.param(">&-", marks=pytest.mark.large)])
 def test_a_reader_who_goes_away_loses_no_file(reader, tmp_path):
     """`run NAME | head -1` leaves the files that `run NAME` leaves, and does not complain."""
     small(tmp_path)
@@ -121,7 +121,9 @@ def test_a_disk_that_fills_up_leaves_no_folder(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.large)]
+)
 def test_a_run_that_is_told_to_end_leaves_nothing_half_written(number, tmp_path):
     """However far the files are, a signal leaves the input alone, or all of the output."""
     small(tmp_path)

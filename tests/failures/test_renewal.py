@@ -74,7 +74,7 @@ def test_replications_agree_with_the_exact_efficiency(interval, lag):
         FailureCause("a", 0.7 / 10_000, restart=600, lag=lag),
         FailureCause("b", 0.3 / 10_000, restart=100),
     )
-    found = replicate_run(LongRun(200 * DAY, interval, 60.0, causes, more=0.02), 400, seed=1)
+    found = replicate_run(LongRun(200 * DAY, interval, 60.0, causes, more=0.02), 100, seed=1)
     error = found.goodput.std() / sqrt(len(found.elapsed))
     exact = goodput_of_causes(interval, 60.0, causes, more=0.02)
 

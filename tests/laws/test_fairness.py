@@ -204,7 +204,7 @@ def alone(problem, a):
 
 
 @given(data=st.data())
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_incremental_rates_are_those_of_a_fresh_solve(data):
     """The rates are the same, whatever was added or removed in any order."""
     problem = data.draw(problems(most=12))

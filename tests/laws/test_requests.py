@@ -84,7 +84,7 @@ RULES = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     rules=RULES,
     blocks=st.integers(min_value=40, max_value=400),

@@ -37,7 +37,7 @@ def normal(generator, spread, count):
 def test_nine_of_ten_new_runs_fall_inside(count):
     """Over many draws of independent runs, the share of new ones inside is the level or more."""
     generator, inside = random.Random(count), []
-    for _ in range(40000 // count):
+    for _ in range(16000 // count):
         seen = runs_of(*([ratio] for ratio in normal(generator, 0.2, count)))
         reach = reach_of(seen, "chip", "one")
         bounds = math.log(reach.below), math.log(reach.above)

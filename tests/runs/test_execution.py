@@ -44,6 +44,7 @@ def test_a_killed_sweep_resumes(tmp_path, undisturbed):
     assert table_of(resumed) == table_of(undisturbed)
 
 
+@pytest.mark.large
 def test_an_interrupted_sweep_leaves_a_usable_store(tmp_path, undisturbed):
     """Ctrl-C ends with one line and exit code 130, leaves no process, and all runs in the store."""
     store = tmp_path / "runs" / "studies.db"
