@@ -16,9 +16,11 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from clustersim.catalog import finding
+from clustersim.catalog.changes import key_path
 from clustersim.catalog.facts import STATED
 from clustersim.catalog.problems import (
     allowed,
+    annotations_at,
     as_stated,
     fact_form,
     is_fact_type,
@@ -31,7 +33,7 @@ from clustersim.catalog.problems import (
     unknown_key,
 )
 from clustersim.catalog.reading import Key, Place
-from clustersim.catalog.tree import Tree, dotted, is_fact
+from clustersim.catalog.tree import Tree, dotted, is_fact, nearest
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 
 Record = TypeVar("Record", bound=BaseModel)
@@ -44,12 +46,15 @@ def checked(
     tree: Tree,
     error: type[ClustersimError] = ScenarioError,
     known: Mapping[str, BaseModel] = NONE_KNOWN,
+    *,
+    reasons: bool = False,
 ) -> Record:
     """Return `tree` as a typed record; its plain values become sourced ones before.
 
     Parameters
     ----------
     known : records of keys that have been checked and have not changed since
+    reasons : whether keys of its table `assumed` must be keys of the record
 
     Raises
     ------
@@ -60,9 +65,27 @@ def checked(
     if without_source:
         raise error("\n".join(without_source))
     try:
-        return record.model_validate({**tree.data, **known})
+        checked_record = record.model_validate({**tree.data, **known})
     except ValidationError as problems:
         raise error("\n".join(_messages(record, tree, problems))) from None
+    if reasons and (without_key := list(_reasons_without_key(record, tree))):
+        raise error("\n".join(without_key))
+    return checked_record
+
+
+def _reasons_without_key(record: type[BaseModel], tree: Tree) -> Iterator[str]:
+    """Yield a line for each reason in `assumed` of a key that the record does not have."""
+    for key in tree.data.get("assumed") or {}:
+        path = key_path(key)
+        known = [annotations_at([record], path[:end]) for end in range(len(path) + 1)]
+        if not known[-1]:
+            end = known.index([])
+            kinds = [kind for annotation in known[end - 1] for kind in types_of(annotation)]
+            hint = nearest(str(path[end - 1]), keys_of(kinds))
+            yield (
+                f"{tree.place(('assumed', key))}: assumed.{key}: a scenario has no key"
+                f" '{dotted(path[:end])}'{hint}"
+            )
 
 
 def unknown_keys(record: type[BaseModel], tree: Tree, without: Collection[str]) -> list[str]:

@@ -42,7 +42,7 @@ class StudyOptions:
 
     def destination(self, verb: str, names: Sequence[str]) -> options.Destination:
         """Return where the answer goes, its folder checked before anything is run."""
-        from clustersim.scenario.load import name_of
+        from clustersim.scenario.origins import name_of
 
         name = "-".join(dict.fromkeys(map(name_of, names)))
         return destination(

@@ -19,7 +19,8 @@ from clustersim.errors import ScenarioError
 from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study
 from clustersim.runs.variants import Variant
-from clustersim.scenario.load import Loaded, LoadedService, scenario_text
+from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.origins import scenario_text
 from clustersim.simulation.service.serve import check_service
 from clustersim.simulation.step.build import build_job
 

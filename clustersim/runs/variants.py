@@ -15,12 +15,8 @@ from clustersim.catalog.changes import Change
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.runs.scenario_files import ScenarioFiles
-from clustersim.scenario.load import (
-    Loaded,
-    LoadedService,
-    load_any,
-    name_of,
-)
+from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.origins import name_of
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.limits import excess_of
 from clustersim.simulation.measures import Memory, measures_of

@@ -5,11 +5,8 @@
 Every value keeps the place that it comes from, so that a message names file, line and key.
 """
 
-import json
-import os.path
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
@@ -18,22 +15,19 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from clustersim.answers import record
-from clustersim.catalog import finding
-from clustersim.catalog.changes import Change, Settings, changes_of, key_path
+from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.catalog.checking import NONE_KNOWN, checked, unknown_keys
 from clustersim.catalog.facts import SourcedValue
-from clustersim.catalog.files import file_hint, is_file, read_text, shown, standard_input
-from clustersim.catalog.problems import annotations_at, keys_of, types_of
-from clustersim.catalog.reading import Document, Key, Place, parse_yaml, read_yaml
-from clustersim.catalog.tree import Tree, bare, dotted, nearest
+from clustersim.catalog.files import shown
+from clustersim.catalog.reading import Document, Key, Place
+from clustersim.catalog.tree import Tree, bare, dotted
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.escaping import escaped
+from clustersim.scenario.origins import UNTITLED, Origin, origin_of
 from clustersim.scenario.references import REFERENCES, carry_out, may_name_files, resolve
 from clustersim.scenario.schema import Scenario
 
 if TYPE_CHECKING:
     from clustersim.importers.launch.draft import LaunchDraft
-    from clustersim.scenario.launch_files import LaunchFile
     from clustersim.scenario.serving import ServingScenario
 
 Checked = TypeVar("Checked", Scenario, "ServingScenario")
@@ -53,31 +47,6 @@ DESCRIPTIVE: Final = frozenset(
     }
 )
 """Keys of a scenario that do not state what is run."""
-
-UNTITLED: Final = {"title": "A scenario without a title"}
-"""What a scenario of keys and values has where it has no title; a file needs one."""
-
-INLINE: Final = "scenario"
-"""Name of a scenario that is no file: its keys and values are given."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What a scenario is made of.
-
-    Attributes
-    ----------
-    name : stem of its file, which names the folder of a run
-    document : the file as it is written
-    folder : where its names are looked up first, of a shipped scenario the working folder; None
-        for the shipped files only
-    remarks : lines about a launch file that it was imported from
-    """
-
-    name: str
-    document: Document
-    folder: Path | None = None
-    remarks: tuple[str, ...] = ()
 
 
 @record
@@ -222,14 +191,6 @@ def service(loaded: "Loaded | LoadedService") -> LoadedService:
     return loaded
 
 
-def is_service(path: str | Path) -> bool:
-    """Whether a scenario file has the key `load`, without checking it."""
-    if (launch := _launch_file(path)) is not None:
-        return launch.service
-    data = _read(path).document.data
-    return isinstance(data, dict) and "load" in data
-
-
 def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedService":
     """Read a scenario file, a launch file, or a shipped scenario by its bare name.
 
@@ -245,79 +206,13 @@ def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedServi
         one line for each problem, with file, line and key.
     """
     changes = changes_of(settings)
-    return _loaded(_read(path, changes), changes)
+    return _loaded(origin_of(path, changes), changes)
 
 
 def load_launch(file: Path, draft: "LaunchDraft") -> "Loaded | LoadedService":
     """Return the scenario of an imported launch file, checked; errors name its lines."""
-    return _loaded(_of_launch(file, draft), ())
-
-
-def _of_launch(file: Path, draft: "LaunchDraft") -> Origin:
-    return Origin(file.stem, draft.document(shown(file)), file.parent, draft.summary)
-
-
-def _launch_file(path: str | Path) -> "LaunchFile | None":
-    """Return what is no scenario, by its ending or its keys, but a launch file."""
-    if str(path) == "-" or str(path).startswith("{"):
-        return None
-    file = _file(Path(path))
-    if not is_file(file):
-        return None
-    text = read_text(file)
-    if file.suffix in {".yaml", ".yml"} and _SCENARIO.search(text):
-        return None
-    from clustersim.scenario.launch_files import launch_file  # few scenarios need it
-
-    return launch_file(file, text)
-
-
-_SCENARIO: Final = re.compile(r"^[\"']?(?:cluster|title)[\"']?[ \t]*:", re.MULTILINE)
-"""A key at the top that every scenario has one of, and launch files do not."""
-
-
-def _read(path: str | Path, changes: tuple[Change, ...] = ()) -> Origin:
-    """Return what the scenario of a file is made of."""
-    if (launch := _launch_file(path)) is not None:
-        return _of_launch(launch.file, launch.scenario(changes))
-    if str(path) == "-":
-        return Origin("stdin", parse_yaml(standard_input(), "(standard input)"), Path())
-    if not str(path).startswith("{"):
-        file = _file(Path(path))
-        shipped = file.parent == finding.shipped("scenario")
-        return Origin(file.stem, read_yaml(file), Path() if shipped else file.parent)
-    document = parse_yaml(str(path), INLINE)
-    return Origin(INLINE, replace(document, places={(): Place(INLINE)}), None)
-
-
-def name_of(path: str | Path) -> str:
-    """Return the name that the scenario of a file has, or the shipped one of that name.
-
-    >>> name_of("folder/mine.yaml"), name_of("frontier-1t")
-    ('mine', 'frontier-1t')
-    """
-    return INLINE if str(path).startswith("{") else _file(Path(path)).stem
-
-
-def scenario_text(scenario: str | Path | Mapping[str, Any]) -> str:
-    """Return a scenario as a text that `load_any` reads, keys and values as JSON.
-
-    >>> scenario_text("frontier-22b"), scenario_text({"title": "Mine"})
-    ('frontier-22b', '{"title": "Mine"}')
-
-    Raises
-    ------
-    ScenarioError
-        when a value is no number, text, list or mapping.
-    """
-    if not isinstance(scenario, Mapping):
-        return str(scenario)
-    try:
-        return json.dumps({**UNTITLED, **scenario})
-    except (TypeError, ValueError):
-        raise ScenarioError(
-            f"{INLINE}: holds a value that is no number, text, list or table (plain values only)"
-        ) from None
+    document = draft.document(shown(file))
+    return _loaded(Origin(file.stem, document, file.parent, draft.summary), ())
 
 
 def from_mapping(name: str, data: Mapping[str, Any], settings: Settings = ()) -> Loaded:
@@ -367,9 +262,8 @@ def _checked(
     """Return a tree as a checked scenario; `known` are the records of unchanged keys."""
     _check_extends(tree)
     _check_nodes(tree, origin.document)
-    scenario = checked(_kind_of(tree), tree, known=known)
-    if origin.folder is not None:  # measured cases name their own settings
-        _check_assumed(tree, scenario)
+    own = origin.folder is not None  # measured cases name settings of their own
+    scenario = checked(_kind_of(tree), tree, known=known, reasons=own)
     if isinstance(scenario, Scenario):
         return Loaded(scenario, tree, origin, changes)
     return LoadedService(scenario, tree, origin, changes)
@@ -406,24 +300,6 @@ def _check_nodes(tree: Tree, document: Document) -> None:
         )
 
 
-def _check_assumed(tree: Tree, scenario: "Scenario | ServingScenario") -> None:
-    """Reject reasons for keys that a scenario does not have."""
-    problems = []
-    for key in scenario.assumed:
-        path = key_path(key)
-        known = [annotations_at([type(scenario)], path[:end]) for end in range(len(path) + 1)]
-        if not known[-1]:
-            end = known.index([])
-            kinds = [kind for annotation in known[end - 1] for kind in types_of(annotation)]
-            hint = nearest(str(path[end - 1]), keys_of(kinds))
-            problems.append(
-                f"{tree.place(('assumed', key))}: assumed.{key}: a scenario has no key"
-                f" '{dotted(path[:end])}'{hint}"
-            )
-    if problems:
-        raise ScenarioError("\n".join(problems))
-
-
 def _check_extends(tree: Tree) -> None:
     """Reject `extends` in a scenario, where it has no effect: only a file extends another."""
     framework, path = tree.data.get("framework"), ("framework", "extends")
@@ -435,17 +311,3 @@ def _check_extends(tree: Tree) -> None:
             f"{place or tree.place(())}: framework.extends: only a framework file extends another"
             " one (name the framework here, and add the keys that differ)"
         )
-
-
-def _file(path: Path) -> Path:
-    if is_file(path) or path.suffix in {".yaml", ".yml"} or len(path.parts) > 1:
-        return path
-    shipped = finding.shipped("scenario") / f"{path.name}.yaml"
-    if not is_file(shipped):
-        if os.path.lexists(path):
-            return path  # a folder, a pipe or a loop of links, which reading rejects
-        hint = file_hint(path.name) or nearest(path.name, finding.entry_names("scenario"))
-        raise ScenarioError(
-            f"{escaped(str(path))}: no such file, and no shipped scenario of that name{hint}"
-        )
-    return shipped

@@ -17,7 +17,8 @@ from clustersim.importers.launch.serving import catalogue_model
 from clustersim.importers.launch.syntax.shell import MOST_LINES, read_commands
 from clustersim.importers.registry import import_file, import_source
 from clustersim.importers.source import Source, as_source
-from clustersim.scenario.load import LoadedService, is_service, load, load_any, load_service
+from clustersim.scenario.load import LoadedService, load, load_any, load_service
+from clustersim.scenario.origins import is_service
 from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.search.step.launch import launch_arguments

@@ -18,7 +18,8 @@ from clustersim.engine.requests.replay import (
     replay_requests,
 )
 from clustersim.errors import PlanError, ScenarioError
-from clustersim.scenario.load import INLINE, LoadedService, load_service, service_from_mapping
+from clustersim.scenario.load import LoadedService, load_service, service_from_mapping
+from clustersim.scenario.origins import INLINE
 from clustersim.scenario.requests import LoadFile
 from clustersim.simulation.expectations import read_expectations
 from clustersim.simulation.garbage import garbage_collection_off

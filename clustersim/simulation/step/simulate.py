@@ -23,7 +23,8 @@ from clustersim.program.compile import Compilation, compile_program
 from clustersim.program.job import Job
 from clustersim.program.program import Program
 from clustersim.program.schedules.check import check_program
-from clustersim.scenario.load import INLINE, Loaded, from_mapping, load
+from clustersim.scenario.load import Loaded, from_mapping, load
+from clustersim.scenario.origins import INLINE
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.expectations import read_expectations
 from clustersim.simulation.garbage import garbage_collection_off

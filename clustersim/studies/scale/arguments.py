@@ -12,7 +12,8 @@ from typing import Final, get_args
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.variants import in_a_line
-from clustersim.scenario.load import Loaded, LoadedService, load_any, name_of
+from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.origins import name_of
 from clustersim.scenario.ranges import counts_of
 from clustersim.scenario.scaling import Axis, CurveFile, PublishedPoint, Scaling
 from clustersim.studies.compare import check_one_kind

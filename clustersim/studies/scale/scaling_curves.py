@@ -18,7 +18,7 @@ from clustersim.memory.room import outcome_of
 from clustersim.runs.arguments import settings_of, study_of
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.variants import Run, ScenarioAnswer
-from clustersim.scenario.load import scenario_text
+from clustersim.scenario.origins import scenario_text
 from clustersim.scenario.scaling import EFFICIENCY, PublishedPoint
 from clustersim.simulation.published import PublishedCheck
 from clustersim.simulation.step.answer import RunAnswer

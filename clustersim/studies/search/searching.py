@@ -27,7 +27,8 @@ from clustersim.runs.executors import workers
 from clustersim.runs.store import Store
 from clustersim.runs.variants import ScenarioAnswer
 from clustersim.scenario.costs import rate_text
-from clustersim.scenario.load import Loaded, LoadedService, is_service, scenario_text
+from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.origins import is_service, scenario_text
 from clustersim.scenario.references import WORDS
 from clustersim.simulation.limits import Limits, kinds_of
 from clustersim.simulation.measures import MONEY, Measure, ParetoFront, measures_of, pareto_front

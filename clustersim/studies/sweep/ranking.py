@@ -20,7 +20,8 @@ from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Row, row
 from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
 from clustersim.scenario.costs import rate_text
-from clustersim.scenario.load import Loaded, LoadedService, load_any, scenario_text
+from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.origins import scenario_text
 from clustersim.simulation.limits import Limits, kinds_of, missed_limits, read_limits
 from clustersim.simulation.measures import (
     ALIASES,

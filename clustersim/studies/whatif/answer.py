@@ -22,7 +22,7 @@ from clustersim.runs.arguments import check, settings_in, settings_of, study_of,
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Numbers
 from clustersim.runs.variants import Run, ScenarioAnswer, Variant, Verdict, in_a_line
-from clustersim.scenario.load import name_of
+from clustersim.scenario.origins import name_of
 from clustersim.simulation.limits import kinds_of
 from clustersim.simulation.measures import QUEUE_GROWTH, check_measure, measures_of
 from clustersim.studies.compare import BeforeAfter, compare_two, required, usual_measure
