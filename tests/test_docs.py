@@ -79,8 +79,29 @@ def unpainted(monkeypatch):
     monkeypatch.setattr("clustersim.render.render_process.Drawing.make", make)
 
 
+SLOW = (
+    "does-a-70b-fit-on-two-gaming-cards",
+    "how-many-days",
+    "is-my-run-normal",
+    "what-changed-between-two-runs",
+    "where-do-my-ranks-run",
+    "which-layout-is-best",
+    "why-do-my-experts-wait",
+    "why-is-the-same-model-faster-under-another-framework",
+    "will-it-fit",
+)
+"""Guides whose verbs the quick tests run elsewhere, on smaller scenarios."""
+
+
 @pytest.mark.usefixtures("unpainted")
-@pytest.mark.parametrize("page", [name for name in NAMES if has_examples(name, large=False)])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(name, marks=[pytest.mark.large] * (Path(name).stem in SLOW))
+        for name in NAMES
+        if has_examples(name, large=False)
+    ],
+)
 def test_examples_print_what_is_shown(page, here):
     """Every command and session of a page runs, and prints the lines below it."""
     assert untrue(page, here, large=False) == []

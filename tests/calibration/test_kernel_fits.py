@@ -120,8 +120,13 @@ def by_name(one):
     return {term.name: term for term in one.terms}
 
 
-SLOW = {("experts", "bf16")}
-"""Many rows of many terms, which take 12 s to fit."""
+SLOW = {
+    ("experts", "bf16"),
+    ("gemm", "fp8"),
+    ("attention-decode", "bf16/bf16"),
+    ("dispatch", "deepep-normal"),
+}
+"""Many rows of many terms, and kernels like others of this test."""
 
 
 @pytest.mark.parametrize(

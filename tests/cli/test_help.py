@@ -94,6 +94,7 @@ def test_schema_is_one_json_object_for_editors(capsys):
     assert {"title", "cluster", "model", "plan", "batch"} <= schema["properties"].keys()
 
 
+@pytest.mark.large
 def test_a_reader_who_goes_away_is_no_error():
     """`clustersim show ... | head -1` leaves nothing on standard error."""
     command = "import sys; from clustersim.cli import main; sys.argv[0] = 'clustersim'; main()"

@@ -213,7 +213,7 @@ def maximum_of_normal(ranks):
     ("distribution", "ranks", "expected"),
     [
         ("normal", 8, 1.424),
-        ("normal", 64, 2.344),
+        pytest.param("normal", 64, 2.344, marks=pytest.mark.large),
         pytest.param("normal", 1024, 3.248, marks=pytest.mark.large),
         ("exponential", 8, sum(1 / n for n in range(1, 9))),
         pytest.param("exponential", 64, sum(1 / n for n in range(1, 65)), marks=pytest.mark.large),

@@ -107,7 +107,8 @@ def test_unused_blocks_never_exceed_the_device():
     assert replayed(job, 0) <= job.cluster.accelerator.memory_capacity
 
 
-@pytest.mark.parametrize("cards", [pytest.param("3090", marks=pytest.mark.large), "4090"])
+@pytest.mark.large
+@pytest.mark.parametrize("cards", ["3090", "4090"])
 def test_peaks_of_fine_tuning_are_those_that_were_measured(cards):
     """Nothing is fitted to these rows: the mean error is below 5 %."""
     cases = validated(f"fsdpqlora-{cards}").cases

@@ -141,6 +141,7 @@ def test_the_page_of_a_run_without_prices_states_the_reason():
     assert "rate of a device" not in text
 
 
+@pytest.mark.large
 def test_low_goodput_has_its_reason(capsys, tmp_path):
     """Restarts longer than the time between failures are named as the reason."""
     scheduling = "--set", "training.restart.scheduling=1 d"

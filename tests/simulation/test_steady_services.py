@@ -53,7 +53,7 @@ def arriving(rate: float, kind: str, seed: int, count: int = 45_000) -> RequestL
 
 
 @pytest.mark.parametrize("kind", ["constant", "exponential"])
-@pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("load", [pytest.param(0.5, marks=pytest.mark.large), 0.8, 0.95])
 def test_the_mean_wait_is_that_of_queueing_theory_within_its_interval(kind, load):
     """Pollaczek and Khinchine: rho s / (1 - rho) of M/M/1, half of it of M/D/1."""
     theory = load / (1 - load) * (0.5 if kind == "constant" else 1.0)
@@ -340,7 +340,10 @@ RISING = {
 }
 
 
-@pytest.mark.parametrize(("engine", "load"), [("vllm", "short"), ("sglang", "bursty")])
+@pytest.mark.parametrize(
+    ("engine", "load"),
+    [("vllm", "short"), pytest.param("sglang", "bursty", marks=pytest.mark.large)],
+)
 def test_times_do_not_fall_as_the_rate_rises_but_within_their_intervals(load, engine):
     """Means and 99th percentiles fell by up to 67 % in some steps of a curve: ramp and luck."""
     scenario = SMALL | {

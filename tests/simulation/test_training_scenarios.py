@@ -28,6 +28,7 @@ def test_published_numbers_of_whole_runs_are_met(name):
             assert abs(check.error) < ERRORS[check.metric]
 
 
+@pytest.mark.large
 def test_llama_3_needs_short_saves_and_restarts():
     """Above 90 % with asynchronous saves; below with saves that block for a minute."""
     settings = ["training.replications=40"]

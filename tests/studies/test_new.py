@@ -186,6 +186,7 @@ def answered(folder, *answers):
     return code, printed.decode()
 
 
+@pytest.mark.large
 def test_five_questions_on_a_terminal_give_a_scenario(tmp_path):
     """A misspelt name is asked for again, with the nearest; the defaults are those of Enter."""
     code, printed = answered(tmp_path, "", "gpt3-1.3", "gpt3-1.3b", "dgx-a100", "1", "2048")

@@ -132,6 +132,7 @@ def test_the_chart_of_bounds_has_every_replay_on_its_side_of_the_line(objective)
     assert sum("times the limit" in hover for _, _, hover in points) == len(found.missed)
 
 
+@pytest.mark.large
 def test_the_front_has_the_fastest_for_a_user_and_the_best_for_a_device():
     """Along the front of services the rate of a device falls as the speed of a user grows."""
     limits = {"tpot": 0.02}
@@ -262,6 +263,7 @@ def test_no_rate_exceeds_its_bound(highest):
     assert highest.gap == 0
 
 
+@pytest.mark.large
 def test_a_scenario_with_users_has_a_highest_rate():
     """Its load becomes one with a rate, of the same lengths."""
     found = clustersim.search(
@@ -285,6 +287,7 @@ def test_a_highest_rate_needs_limits_and_a_rate(settings, limits, complaint):
         clustersim.search(NAME, objective="rate", limits=limits, settings=settings)
 
 
+@pytest.mark.large
 def test_replicas_are_sized_to_a_rate_with_their_routing():
     """The fewest replicas that sustain a rate, with the routing under which they meet a limit."""
     found = clustersim.search(

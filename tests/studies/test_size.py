@@ -105,6 +105,7 @@ def test_no_layout_of_the_sizes_is_faster(small):
     assert trained.result.memory.fits
 
 
+@pytest.mark.large
 def test_a_sizing_searches_each_shape_once_and_only_its_answer_to_one_percent(monkeypatch):
     """Sizes on the way to the answer took 47 s on 64 devices, one of them twice."""
     searched = []

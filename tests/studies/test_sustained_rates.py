@@ -77,6 +77,7 @@ def check_best(seed, tmp_path, times=20):
     assert grown < max(0.01 * requests, batch(longer)), f"{counts} of {requests} at {service}"
 
 
+@pytest.mark.large
 def test_the_best_service_for_a_rate_sustains_it(tmp_path):
     """Of a replay of twice as many requests no more are in the service at its end."""
     check_best(1, tmp_path, times=2)

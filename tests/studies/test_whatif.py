@@ -308,6 +308,7 @@ def changed_run(by):
     return clustersim.whatif(RUN, settings=RUN_CHANGES, by=by, jobs=1)
 
 
+@pytest.mark.large
 def test_asynchronous_saves_gain_days_and_no_step():
     """They change no step and save days of the run; the usual measure of a run is its days."""
     result = changed_run(None)

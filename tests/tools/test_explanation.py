@@ -86,6 +86,7 @@ def test_a_planted_quantity_is_found_within_its_uncertainty(seed, key):
     assert found.remaining < 0.015 < found.missing
 
 
+@pytest.mark.large
 def test_two_planted_quantities_are_found_together():
     """Launches and calls that both take longer are both selected."""
     planted = {"launches": 2e-5, "tensor_calls": 5e-4}
@@ -97,6 +98,7 @@ def test_two_planted_quantities_are_found_together():
         assert chosen[key].seconds_each == pytest.approx(seconds, rel=0.1)
 
 
+@pytest.mark.large
 def test_slow_runs_are_outliers_and_no_evidence():
     """A fifth of the runs twice as slow for no reason are listed, and hardly move the rest."""
     planted = 2e-5
@@ -274,6 +276,7 @@ def test_a_group_that_cannot_be_explained_is_one_line(group, complaint, capsys):
     assert captured.out == ""
 
 
+@pytest.mark.large
 def test_cases_are_explained_by_their_names():
     """A pattern that no group matches selects cases; only these run."""
     report = validate_repository(explained=["vtrain-single-*-tp8-*"], jobs=1)

@@ -105,6 +105,7 @@ def test_every_route_is_a_shortest_path_of_cables(shape):
                 assert (stops[0][0], stops[-1][1]) == (name(fabric, a), name(fabric, b))
 
 
+@pytest.mark.large
 @MODEST
 @given(shapes(), st.data())
 def test_the_first_nodes_of_a_machine_reach_each_other_inside_the_cables_shown(shape, data):

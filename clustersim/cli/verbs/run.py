@@ -6,7 +6,6 @@ A training step is answered here, with its whole run where it has a section `tra
 
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -74,34 +73,40 @@ def run(
         loaded = load_any(scenario, changes)
         options.print_remarks(loaded.origin.remarks)
         check_strict(loaded, strict=strict)
+        place = destination(loaded.name, out, figures, as_json=json_output, force=force)
+        command = command_line("run", [scenario], set=changes, replications=replications)
         if isinstance(loaded, LoadedService):
             unused = {"--schedule": schedule, "--replications": replications}
             reject_unused(unused, "a serving scenario")
-            place = destination(loaded.name, out, figures, as_json=json_output, force=force)
-            command = command_line("run", [scenario], set=changes)
             report_service(loaded, (), place, command, strict=strict)
-            return
-        if json_output and out is None:
-            answer = _simulated(loaded, replications).answer
-            print_json(answer)
-            end_strictly(loaded, answer.expectations, strict=strict)
-            return
-        from clustersim.render.folder import check_free
+        else:
+            result = _simulated(loaded, replications)
+            _report(result, loaded, place, process, command)
+            end_strictly(loaded, result.answer.expectations, strict=strict)
+
+
+def _report(
+    result: "Result",
+    loaded: "Loaded",
+    place: options.Destination,
+    process: "RenderProcess | None",
+    command: str,
+) -> None:
+    """Print a result, and write its folder if it has one; `process` draws the figures."""
+    if place.folder is not None:
         from clustersim.reports.step import files
         from clustersim.reports.step.text import file_row, rows
 
-        folder = out or Path("runs") / loaded.name
-        check_free(folder, force=force)
-        result = _simulated(loaded, replications)
-        if not json_output:
+        if not place.as_json:
             print_rows(result.scenario.title, rows(result))
-        command = command_line("run", [scenario], set=changes, replications=replications)
-        files.write(result, loaded, folder, process, command=command, formats=formats, force=force)
-    if json_output:
+        formats, force = place.formats, place.force
+        files.write(
+            result, loaded, place.folder, process, command=command, formats=formats, force=force
+        )
+        if not place.as_json:
+            print_rows(None, [file_row(place.folder, formats)])
+    if place.as_json:
         print_json(result.answer)
-    else:
-        print_rows(None, [file_row(folder, formats)])
-    end_strictly(loaded, result.answer.expectations, strict=strict)
 
 
 def _simulated(loaded: "Loaded", count: int | None) -> "Result":
