@@ -213,16 +213,16 @@ def test_fits_in_the_folder_of_a_scenario_are_those_of_its_runs(here, capsys):
 
 
 def test_other_fits_of_a_file_stay(here):
-    """A table of collectives leaves the fits of products as they are."""
-    products, collectives = (
-        written(here, key) for key in (("gemm", "bf16"), ("all-reduce", "nccl"))
+    """A table of collectives leaves the fits of attention as they are."""
+    attention, collectives = (
+        written(here, key) for key in (("attention-prefill", "bf16/bf16"), ("all-reduce", "nccl"))
     )
-    for file in (products, collectives):
+    for file in (attention, collectives):
         ((path, text),) = kernel_files(fit_kernels([file], InProcess()), here).items()
         path.write_text(text)
     kernels = find_kernel_fits("b200", here).kernels
 
-    assert kernels["gemm"]["bf16"].measured == "maker@1:times.csv"
+    assert kernels["attention-prefill"]["bf16/bf16"].measured == "maker@1:times.csv"
     assert kernels["all-reduce"]["nccl"].measured == "maker@1:times.csv"
 
 
