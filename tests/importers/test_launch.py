@@ -4,6 +4,7 @@ The files in `tests/data/launch` are written from the options that the framework
 """
 
 import re
+import time
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -1020,3 +1021,14 @@ def test_an_assumed_vocabulary_has_a_reason_without_a_double_negative():
     assert [line for line in lines if "model.vocab" in line] == [
         "assumed   model.vocab: the file does not state it: set model.vocab"
     ]
+
+
+@pytest.mark.parametrize(
+    "word", ["maxtext/", "--deepspeed ", "pretrain_gpt", "from ", "\n", '"train_batch_size', "-m\n"]
+)
+def test_a_format_is_looked_for_in_one_pass(word):
+    """The start of a sign that is repeated 40,000 times takes no time."""
+    begin = time.perf_counter()
+
+    assert launch_format(word * 40_000) in (None, "deepspeed")
+    assert time.perf_counter() - begin < 5

@@ -19,7 +19,7 @@ from clustersim.importers.launch.torchtitan_source import SIGN
 from clustersim.importers.launch.torchtune import TORCHTUNE
 from clustersim.importers.launch.vllm import VLLM
 
-_OF_MEGATRON: Final = r"--tensor-model-parallel-size|--num-attention-heads|pretrain_gpt\w*\.py"
+_OF_MEGATRON: Final = r"--tensor-model-parallel-size|--num-attention-heads|pretrain_gpt\w{,80}\.py"
 
 
 def _command(pattern: str) -> re.Pattern[str]:

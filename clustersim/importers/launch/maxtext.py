@@ -47,7 +47,7 @@ def _options(source: Source) -> list[Option]:
     return [*launchers, *_of_command(source, command[index + 1 :])]
 
 
-PROGRAM: Final = re.compile(r"^[^#\n]*maxtext[./][^\s=]*train\b|^[^#\n]*maxtext\.\$", re.I | re.M)
+PROGRAM: Final = re.compile(r"^[^#\n]*maxtext(?:[./][^\s=]{,80}train\b|\.\$)", re.I | re.M)
 """Text of a script that launches MaxText."""
 
 

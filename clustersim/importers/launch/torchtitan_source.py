@@ -29,7 +29,7 @@ from clustersim.importers.source import Source, read_source
 _TABLES: Final = r"^\[(?:parallelism|activation_checkpoint)\]"
 """Text of a TOML file of a job."""
 
-_IMPORTS: Final = r"^\s*(?:from|import)\s+torchtitan"
+_IMPORTS: Final = r"^[ \t]*(?:from|import)[ \t]+torchtitan"
 """Text of a Python file with configurations."""
 
 _COMMAND: Final = r"^[^#\n]*(?:-m\s+torchtitan\.train|(?:\./|/|\s)run_train\.sh)"
