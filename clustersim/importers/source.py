@@ -58,6 +58,19 @@ def read_source(path: Path) -> Source:
     return as_source(shown(path), read_bytes(path, CatalogError, most=MOST_BYTES))
 
 
+def named_source(source: Source, name: str) -> Source | None:
+    """Return the file that another one names, next to it or in the working folder, if it exists.
+
+    Raises
+    ------
+    CatalogError
+        as `read_source`, when it exists.
+    """
+    paths = (Path(source.file).parent / name, Path(name))
+    path = next((path for path in paths if path.is_file()), None)
+    return None if path is None else read_source(path)
+
+
 def as_source(file: str, content: bytes) -> Source:
     """Return the bytes of a file as text; errors as in `read_source`."""
     if len(content) > MOST_BYTES:

@@ -42,6 +42,7 @@ CASES = {
     "llm-foundry-llama3-8b-sft.yaml": ("llm-foundry", ON_H100),
     "axolotl-qlora-70b.yaml": ("axolotl", ON_H100),
     "axolotl-full-8b.yaml": ("axolotl", ON_H100),
+    "axolotl-zero3-8b.yaml": ("axolotl", ON_H100),
     "torchtune-lora-8b.yaml": ("torchtune", ON_H100),
     "torchtune-full-70b.yaml": ("torchtune", ON_H100),
     "litgpt-pretrain-1b.yaml": ("litgpt", {"cluster.name": "dgx-h100"}),
@@ -562,6 +563,20 @@ def test_adapters_of_axolotl_are_those_of_the_scenario():
     assert draft.unknown == ()
 
 
+def test_axolotl_runs_on_deepspeed_by_its_configuration_or_by_the_name_of_it():
+    """The file is next to the launch file; without it the names that Axolotl ships count."""
+    name = FILES / "axolotl-zero3-8b.yaml"
+    draft = import_file(name, Choices(cluster="dgx-h100", nodes=1)).draft
+    shipped = drafted(f"{AXOLOTL}deepspeed: deepspeed_configs/zero2.json", "job.yaml").data
+
+    assert (draft.data["framework"]["name"], draft.data["plan"]["zero"]) == ("deepspeed", 3)
+    assert draft.data["offload"] == {"parameters": True, "optimiser": True}
+    assert draft.data["batch"] == {"micro": 1, "sequence": 4096, "global": 16}
+    assert draft.unknown == ("a_new_option 3",)
+    assert (shipped["framework"], shipped["plan"]["zero"]) == ("deepspeed", 2)
+    assert "plan.zero" in shipped["assumed"]
+
+
 def test_a_recipe_of_torchtune_is_the_scenario_that_it_launches():
     """The name of the builder states model and adapters; of some modules all count."""
     name = FILES / "torchtune-lora-8b.yaml"
@@ -606,6 +621,8 @@ def test_a_command_of_litgpt_wins_over_the_file_that_it_names():
         (AXOLOTL, "optimizer: paged_adamw_8bit", "framework.state.bf16.optimiser", 2),
         (AXOLOTL, "gradient_checkpointing: offload", "offload.activations", True),
         (AXOLOTL, "bf16: false\ntf32: true", "precision", "tf32"),
+        (AXOLOTL, "deepspeed: zero3_bf16_cpuoffload_params.json", "offload", {"parameters": True}),
+        (AXOLOTL, "deepspeed: {zero_optimization: {stage: 1}}", "plan.zero", 1),
         (AXOLOTL, "eager_attention: true", "framework.kernels.attention", "unfused"),
         (AXOLOTL, "tensor_parallel_size: 2", "plan.tensor", 2),
         (TUNE, "compile: {model: true, loss: false}", "framework.name", "torchtitan"),
@@ -649,6 +666,8 @@ def test_options_of_trainers_change_the_keys_that_they_mean(text, more, key, val
         (AXOLOTL, "batch_size: 8", ":4: .*contradicts gradient_accumulation_steps"),
         (AXOLOTL, "adapter: lora\nlora_target_modules: [conv]", ":5: .*conv: adapters are not"),
         (AXOLOTL, "fsdp: [full_shard, all]", ":4: .*all: is not modelled"),
+        (AXOLOTL, "deepspeed: mine.json", ":4: .*its name states no stage"),
+        (AXOLOTL, "deepspeed: zero3.json\nfsdp: [full_shard]", ":4: .*contradicts fsdp_config"),
         (AXOLOTL.replace("Llama-2-70b-hf", "another-70b"), "", ":1: .*in no file of the catalogue"),
         (AXOLOTL.replace("micro_batch_size: 1", ""), "", "micro_batch_size: missing"),
         (TUNE, "dtype: fp16", ":4: dtype fp16: is not modelled .modelled: bf16, fp32"),

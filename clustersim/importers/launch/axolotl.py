@@ -1,18 +1,22 @@
 """The configuration of a training run of Axolotl as YAML: the Trainer of Hugging Face on FSDP.
 
 adapter: qlora, load_in_4bit: true   -->  finetune
-fsdp, fsdp_config                    -->  plan.zero; without them each rank has all weights
+fsdp, fsdp_config, or deepspeed      -->  plan.zero; without them each rank has all weights
 
 Names and defaults are those of axolotl-ai-cloud/axolotl, src/axolotl/utils/schemas: config.py and
 training.py, commit 002a637, peft.py, commit 00564c8, model.py, commit 04980d4, fsdp.py, commit
 06dcd85.
 """
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
-from clustersim.importers.launch import fsdp
+from clustersim.importers.launch import deepspeed, fsdp
 from clustersim.importers.launch.adapters import put_adapters
+from clustersim.importers.launch.deepspeed import options_of_file, put_engine
 from clustersim.importers.launch.fsdp import (
     SAVES,
     START,
@@ -37,6 +41,7 @@ from clustersim.importers.launch.table import (
     word,
     words,
 )
+from clustersim.importers.source import Source, named_source
 
 _STRATEGIES: Final = {"hybrid_shard_zero2": "HYBRID_SHARD", "auto_wrap": "", "offload": ""} | {
     name.lower(): name for name in STRATEGIES
@@ -64,14 +69,41 @@ def _recomputed(option: Option) -> str | None:
     return "device" if option.is_set() else None
 
 
-def _deepspeed(option: Option) -> None:
-    raise option.wrong("is not modelled in Axolotl (modelled: fsdp_config, or neither)")
+def _options(source: Source) -> list[Option]:
+    """Return the options of a file, and of the configuration of DeepSpeed that it names."""
+    found = yaml_options(source)
+    named = next((option for option in found if option.name == "deepspeed"), None)
+    file = None if named is None else named_source(source, named.word())
+    options = [] if file is None else options_of_file(file)
+    return [*found, *(replace(option, name=f"deepspeed.{option.name}") for option in options)]
+
+
+def _of_name(option: Option) -> dict[str, Any]:
+    """Return what the name of a configuration of DeepSpeed means, as Axolotl ships them.
+
+    Of the folder deepspeed_configs: zero1.json, zero2.json, zero3_bf16_cpuoffload_all.json.
+    """
+    name = Path(option.word()).name
+    stage = re.match(r"zero([123])(?![0-9])", name)
+    host = "cpuoffload" in name
+    return {
+        "stage": int(stage[1]) if stage else None,
+        "parameters": host,
+        "optimiser": host and "offload_params" not in name,
+    }
 
 
 def _preference(option: Option) -> None:
     if option.is_set():
         raise option.wrong("is not modelled (only training on the next token)")
 
+
+_ZERO: Final[Reads] = {
+    f"deepspeed.{name}": read
+    for name, read in deepspeed.CONFIGURATION.items()
+    if name.startswith("zero-optimization")
+}
+"""Options of ZeRO, of the configuration that a file names or has."""
 
 READS: Final[Reads] = {
     "base-model": word("of.model"),
@@ -115,7 +147,8 @@ READS: Final[Reads] = {
     "lora-target-linear": flag("of.all_linear"),
     "peft-use-dora": flag("of.dora"),
     # Sharding
-    "deepspeed": Read("of.deepspeed", _deepspeed),
+    "deepspeed": Read("of.deepspeed", _of_name),
+    **_ZERO,
     "fsdp": Read("of.fsdp", _fsdp),
     **{f"fsdp-config.fsdp-{name}": read for name, read in fsdp.READS.items()},
     **{f"fsdp-config.{name}": read for name, read in fsdp.READS.items()},
@@ -208,6 +241,12 @@ IGNORED: Final[Mapping[str, str]] = {
     "fsdp-config.*cpu-offload-pin-memory": "copies to the host are those of the machine",
     "fsdp-config.*cpu-offload": "of offload_params",
     "fsdp-final-state-dict-type": SAVES,
+    **{f"deepspeed.{name}": why for name, why in deepspeed.IGNORED.items()},
+    **{
+        f"deepspeed.{name}": "as the options of this file state"
+        for name in deepspeed.CONFIGURATION
+        if f"deepspeed.{name}" not in _ZERO
+    },
     "ddp": "follows from fsdp_config and deepspeed",
     "ddp-timeout": START,
     "ddp-*": _DDP,
@@ -324,10 +363,14 @@ def _finish(given: Given) -> None:
     adapter = given.pop("adapter")
     given.put("framework.name", "fsdp-qlora" if adapter else "pytorch-fsdp", "of.adapter")
     _adapters(given, adapter)
-    _sharding(given)
-    if given.values["plan.zero"] == 0 and adapter is None and precision == "bf16":
-        put_narrow_states(given)
-    put_moments(given, 2 if adapter or given.values["plan.zero"] == 0 else 4)
+    if given.states("deepspeed"):
+        _engine(given, precision)
+    else:
+        _sharding(given)
+        whole = given.values["plan.zero"] == 0
+        if whole and adapter is None and precision == "bf16":
+            put_narrow_states(given)
+        put_moments(given, 2 if adapter or whole else 4)
     _memory(given)
 
 
@@ -391,6 +434,23 @@ def _sharding(given: Given) -> None:
     put_sharding(given, "FULL_SHARD" if sharded else "NO_SHARD")
 
 
+def _engine(given: Given, precision: str) -> None:
+    """State the stage of ZeRO: of the configuration, or of its name where there is no such file."""
+    if given.states("fsdp") or given.states("fsdp-config"):
+        raise given.wrong("of.deepspeed", "contradicts fsdp_config (choose one)")
+    named = given.pop("deepspeed")
+    if "plan.zero" not in given.values:
+        if named is None or named["stage"] is None:
+            raise given.wrong("of.deepspeed", "is no file, and its name states no stage of ZeRO")
+        given.put("plan.zero", named["stage"], "of.deepspeed")
+        given.assumed["plan.zero"] = "by the name of the configuration: no such file"
+        for part in ("parameters", "optimiser"):
+            if named[part]:
+                given.put(f"offload.{part}", True, "of.deepspeed")
+    put_engine(given, precision)
+    put_moments(given)
+
+
 def _memory(given: Given) -> None:
     recomputed = given.pop("recomputed")
     if recomputed is not None:
@@ -401,5 +461,5 @@ def _memory(given: Given) -> None:
         given.put("framework.kernels.attention", "unfused", "of.attention")
 
 
-AXOLOTL: Final = Launch(yaml_options, READS, IGNORED, _finish)
+AXOLOTL: Final = Launch(_options, READS, IGNORED, _finish)
 """Configurations of Axolotl."""

@@ -40,7 +40,7 @@ _CONFIGURATIONS: Final = ("deepspeed", "deepspeed-config", "deepspeed-config-fil
 def _options(source: Source) -> list[Option]:
     """Return the options of a configuration, or of a script and the configuration it names."""
     if source.text.lstrip().startswith("{"):
-        return _of_file(source)
+        return options_of_file(source)
     found = commands.launched(source, _script)
     return [*_named_file(source, found), *found]
 
@@ -52,7 +52,8 @@ def _script(words: tuple[str, ...]) -> int | None:
     return next((index for index, word in enumerate(words) if _SCRIPT.fullmatch(word)), None)
 
 
-def _of_file(source: Source) -> list[Option]:
+def options_of_file(source: Source) -> list[Option]:
+    """Return the options of a configuration; those without a value are left out."""
     return [option for option in options_in(read_json(source)) if option.values != (None,)]
 
 
@@ -64,7 +65,7 @@ def _named_file(source: Source, found: list[Option]) -> list[Option]:
     path = Path(source.file).parent / named.word()
     if not path.is_file():
         raise named.wrong("no such file (the configuration of DeepSpeed, next to the script)")
-    return _of_file(read_source(path))
+    return options_of_file(read_source(path))
 
 
 def _auto(read: Read) -> Read:
@@ -269,13 +270,18 @@ IGNORED: Final[Mapping[str, str]] = {
 
 def _finish(given: Given) -> None:
     """Derive the keys of the scenario, with the defaults of DeepSpeed and of the Trainer."""
-    given.put("framework.name", "deepspeed")
     _model(given)
-    given.usual("plan.zero", 0)
     _batch(given)
     precision = _precision(given)
-    _states(given, precision)
     _layout(given)
+    put_engine(given, precision)
+
+
+def put_engine(given: Given, precision: str) -> None:
+    """State what the options of ZeRO mean, next to a format of products."""
+    given.put("framework.name", "deepspeed")
+    given.usual("plan.zero", 0)
+    _states(given, precision)
     _exchange(given)
     _memory(given)
 

@@ -11,7 +11,6 @@ Lightning-AI/pytorch-lightning, src/lightning/fabric/plugins/precision/fsdp.py.
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from clustersim.importers.launch import commands
@@ -38,7 +37,7 @@ from clustersim.importers.launch.table import (
     switch,
     word,
 )
-from clustersim.importers.source import Source, read_source
+from clustersim.importers.source import Source, named_source
 
 TASKS: Final[Mapping[str, str]] = {
     "pretrain": "pretrain",
@@ -77,11 +76,10 @@ def _named_file(source: Source, found: list[Option]) -> list[Option]:
     option = next((option for option in found if option.name == "config"), None)
     if option is None:
         return []
-    name = Path(option.word())
-    path = next((path for path in (Path(source.file).parent / name, name) if path.is_file()), None)
-    if path is None:
+    file = named_source(source, option.word())
+    if file is None:
         raise option.wrong("is no file next to the script (download it: nothing is fetched)")
-    return yaml_options(read_source(path))
+    return yaml_options(file)
 
 
 def _devices(option: Option) -> int | None:

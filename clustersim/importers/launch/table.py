@@ -130,7 +130,7 @@ class Given:
     def states(self, table: str) -> bool:
         """Whether the file has an option of this name, or in the table of this name."""
         stated = [*self.read, *(option for option, _ in self.ignored), *self.unknown]
-        empty: tuple[tuple[Any, ...], ...] = ((), ({},))
+        empty: tuple[tuple[Any, ...], ...] = ((), ("",), ({},))
         return any(
             option.name.partition(".")[0] == table and option.values not in empty
             for option in stated
