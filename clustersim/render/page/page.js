@@ -1,8 +1,9 @@
 "use strict";
-// Draws the charts in the colours of the page, and runs its few controls.
-(() => {
+// Draws the charts in the colours of the page, and runs its few controls; `adopt` does so for a part
+// that is put into the page later.
+const adopt = (() => {
   const root = document.documentElement;
-  const charts = [...document.querySelectorAll(".chart")];
+  const charts = () => [...document.querySelectorAll(".chart")];
   const PRINTED = 675; // px of a page of paper between its margins
   const PRINTED_REM = 14; // px of 10.5 pt, the letters of a printed page
   const LEGEND_REM = 3; // of a legend that a chart has room for
@@ -159,7 +160,7 @@
   };
 
   // What is near the screen is drawn at once, the rest when there is nothing else to do.
-  const waiting = new Set(charts);
+  const waiting = new Set();
   const drawFirst = (chart) => {
     if (!waiting.delete(chart)) return;
     near.unobserve(chart);
@@ -173,7 +174,7 @@
   );
 
   const drawAgain = (width) => {
-    charts.filter((chart) => !waiting.has(chart)).forEach((chart) => draw(chart, width));
+    charts().filter((chart) => !waiting.has(chart)).forEach((chart) => draw(chart, width));
   };
 
   // --- views of time ---------------------------------------------------------------------------
@@ -260,23 +261,13 @@
     body.append(...[...body.rows].sort(compare));
   };
 
-  document.querySelectorAll(".sort").forEach((button) => {
-    button.addEventListener("click", () => sort(button));
-  });
-  document.querySelectorAll("[data-zoom]").forEach((button) => {
-    button.addEventListener("click", () => zoom(button));
-  });
-  document.querySelectorAll(".filter input").forEach((input) => {
-    input.addEventListener("input", () => narrow(input));
-  });
-
   // --- paper -----------------------------------------------------------------------------------
 
   let before;
   addEventListener("beforeprint", () => {
     before = root.dataset.theme;
     root.dataset.theme = "light";
-    charts.forEach(drawFirst);
+    charts().forEach(drawFirst);
     drawAgain(PRINTED);
   });
   addEventListener("afterprint", () => {
@@ -287,8 +278,6 @@
 
   // --- begin -----------------------------------------------------------------------------------
 
-  showTheme();
-  charts.forEach((chart) => near.observe(chart));
   const idle = window.requestIdleCallback || ((work) => setTimeout(work, 50));
   const others = () => {
     const [chart] = waiting;
@@ -297,5 +286,30 @@
       idle(others);
     }
   };
+
+  const begin = (part) => {
+    for (const chart of waiting) if (!chart.isConnected) waiting.delete(chart);
+    for (const chart of part.querySelectorAll(".chart")) {
+      waiting.add(chart);
+      near.observe(chart);
+    }
+    root.dataset.drawn = String(!waiting.size);
+    const open = unfold.getAttribute("aria-pressed") === "true";
+    part.querySelectorAll("details.behind").forEach((each) => (each.open = open));
+    part.querySelectorAll(".sort").forEach((button) => {
+      button.addEventListener("click", () => sort(button));
+    });
+    part.querySelectorAll("[data-zoom]").forEach((button) => {
+      button.addEventListener("click", () => zoom(button));
+    });
+    part.querySelectorAll(".filter input").forEach((input) => {
+      input.addEventListener("input", () => narrow(input));
+    });
+    idle(others);
+  };
+
+  showTheme();
   addEventListener("load", () => idle(others));
+  begin(document);
+  return begin;
 })();

@@ -25,7 +25,7 @@ from clustersim.render.charts.picture import Table
 from clustersim.render.palette import DARK, LIGHT
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
 
 HERE: Final = Path(__file__).parent
 
@@ -201,15 +201,24 @@ def render(page: Page) -> str:
     from markupsafe import Markup
 
     scripts = _scripts()
-    return _template().render(
-        page=page,
-        version=__version__,
-        light=LIGHT,
-        dark=DARK,
-        style=Markup(_text("page.css")),
-        scripts=[Markup(each.text) for each in scripts],
-        hashes=[each.hash for each in scripts],
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            version=__version__,
+            light=LIGHT,
+            dark=DARK,
+            style=Markup(_text("page.css")),
+            scripts=[Markup(each.text) for each in scripts],
+            hashes=[each.hash for each in scripts],
+        )
     )
+
+
+def render_sections(page: Page) -> str:
+    """Return the sections of a page as HTML, for a document that has its style and scripts."""
+    return str(environment().get_template("blocks.html.j2").module.sections(page))  # type: ignore[attr-defined]
 
 
 def write_page(page: Page, stem: Path) -> None:
@@ -218,12 +227,12 @@ def write_page(page: Page, stem: Path) -> None:
 
 
 @cache
-def _template() -> "Template":
-    """Return the file with gaps; all that is put into them is escaped."""
+def environment(folder: Path = HERE) -> "Environment":
+    """Return the templates of pages and those of a folder; all that is put in is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader([folder, HERE]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -232,7 +241,7 @@ def _template() -> "Template":
     )
     environment.filters |= {"units": with_units, "key": _breakable}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return environment.get_template("page.html.j2")
+    return environment
 
 
 _UNIT: Final = re.compile(
