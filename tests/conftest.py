@@ -6,6 +6,8 @@ import signal
 import pytest
 from hypothesis import settings
 
+import browsers
+
 # A busy machine is no failed law.  Continuous integration tries twice as many examples.
 settings.register_profile("any machine", deadline=None, max_examples=30)
 settings.register_profile("integration", settings.get_profile("any machine"), max_examples=60)
@@ -20,6 +22,12 @@ def here(tmp_path, monkeypatch):
     """A folder of the test's own, in which it runs."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser without a window."""
+    yield from browsers.started()
 
 
 def pytest_collection_modifyitems(items):

@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).parent.parent / "clustersim"
 LAYERS = """
     __main__
     cli
+    explore
     calibration
     validation
     studies
@@ -39,6 +40,7 @@ LAYERS = """
 HOMES = {
     "dask_jobqueue": ("runs",),
     "distributed": ("runs",),
+    "flask": ("explore",),
     "jinja2": ("render",),
     "matplotlib": ("render",),
     "networkx": ("importers", "topology"),
@@ -46,6 +48,7 @@ HOMES = {
     "ruamel": ("catalog",),
     "simpy": ("engine",),
     "typer": ("cli",),
+    "waitress": ("explore",),
 }
 
 OUTSIDE = ("benchmarks", "tests", "tools")

@@ -49,6 +49,7 @@ VERBS: Final = {
     "show": "Show a machine, a model or a schedule, with sources.",
     "schema": "Print the JSON Schema of files, for editors, or of answers.",
     "list": "List machines, models, scenarios, schedules, measures.",
+    "explore": "Explore on a local web page: change a question, see the answer.",
     "import": "Convert a node, cluster or model file of another program.",
 }
 """Verbs in the order of the help, and what it prints about each."""

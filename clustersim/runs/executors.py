@@ -34,7 +34,7 @@ class _Pool(Workers):
         return self._jobs + 1
 
     def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._jobs, initializer=_follow_parent)
+        return ProcessPoolExecutor(self._jobs, initializer=follow_parent)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Submit a task to the pool."""
@@ -109,7 +109,7 @@ def run_alone(fn: Callable[[Argument], Returned], argument: Argument) -> Returne
     BrokenExecutor
         when that process dies.
     """
-    with ProcessPoolExecutor(1, initializer=_follow_parent) as executor:
+    with ProcessPoolExecutor(1, initializer=follow_parent) as executor:
         return executor.submit(fn, argument).result()
 
 
@@ -120,7 +120,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _follow_parent() -> None:
+def follow_parent() -> None:
     """Ignore interrupts, which the parent process handles, and end when it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent may have another handler

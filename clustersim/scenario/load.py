@@ -91,9 +91,8 @@ class LoadedFile(Generic[Checked]):
         except (ScenarioError, CatalogError):  # a file that is incomplete without the changes
             return tuple(dict.fromkeys(map(dotted, paths)))
         after = self.scenario
-        return tuple(
-            dict.fromkeys(dotted(path) for path in paths if _at(before, path) != _at(after, path))
-        )
+        changed = (p for p in paths if plain_value(before, p) != plain_value(after, p))
+        return tuple(dict.fromkeys(map(dotted, changed)))
 
     def place(self, *path: str | int) -> Place:
         """Return the place of the value at `path`."""
@@ -269,7 +268,7 @@ def _checked(
     return LoadedService(scenario, tree, origin, changes)
 
 
-def _at(record: BaseModel, path: Key) -> Any:
+def plain_value(record: BaseModel, path: Key) -> Any:
     """Return the plain value at a path, or the nearest value around it; none for texts on it."""
     value: Any = record
     for key in path:

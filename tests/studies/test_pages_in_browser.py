@@ -5,8 +5,6 @@ takes for a failure.
 """
 
 import io
-import os
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 from matplotlib.image import imread
 
 from answers import compare_page, whatif_page
+from browsers import DRAWN, find, wait
 from clustersim.render.charts.bars import Step, Waterfall
 from clustersim.render.charts.lines import Lines, Series
 from clustersim.render.charts.picture import Axis
@@ -25,34 +24,7 @@ from clustersim.studies.scale import files as of_scale
 from pages import HOSTILE, page_of
 from scalings import made_up
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SHAPES = ".barlayer path, .scatterlayer path, .heatmaplayer image"
-DRAWN = "return document.documentElement.dataset.drawn === 'true'"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A browser without a window."""
-    found, driver = (
-        next(filter(None, map(shutil.which, BROWSERS)), None),
-        shutil.which("chromedriver"),
-    )
-    if found is None or driver is None:
-        missing = "no Chromium" if found is None else "no chromedriver"
-        reason = f"{missing} on this machine: apt-get install chromium chromium-driver"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = found
-    for word in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
-        options.add_argument(f"--{word}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(driver)
-    session = webdriver.Chrome(options=options, service=service)
-    session.set_window_size(1280, 900)
-    yield session
-    session.quit()
 
 
 @pytest.fixture(scope="module")
@@ -69,17 +41,6 @@ def page(browser, address):
     browser.get(address)
     wait(browser, DRAWN)
     return browser
-
-
-def wait(browser, script, *arguments):
-    """Wait until a script returns something true, and return it."""
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    return WebDriverWait(browser, 60, 0.05).until(lambda b: b.execute_script(script, *arguments))
-
-
-def find(browser, selector):
-    return browser.find_elements("css selector", selector)
 
 
 def middle(browser, element):

@@ -221,6 +221,17 @@ def render_sections(page: Page) -> str:
     return str(environment().get_template("blocks.html.j2").module.sections(page))  # type: ignore[attr-defined]
 
 
+def page_style() -> str:
+    """Return the style of all pages, with the colours of the palette."""
+    palette = environment().get_template("blocks.html.j2").module.palette(LIGHT, DARK)  # type: ignore[attr-defined]
+    return f"{palette}{_text('page.css')}"
+
+
+def page_scripts() -> tuple[str, ...]:
+    """Return the scripts of all pages: the library that draws, and what runs their controls."""
+    return tuple(script.text for script in _scripts())
+
+
 def write_page(page: Page, stem: Path) -> None:
     """Write a page as ``stem.html``."""
     stem.with_suffix(".html").write_text(render(page), encoding="utf-8")

@@ -138,6 +138,7 @@ def compare(
     scenarios: Sequence[str | Mapping[str, Any]],
     *,
     by: str | None = None,
+    names: Sequence[str] = (),
     settings: Settings = (),
     **execution: Unpack[Execution],
 ) -> CompareAnswer:
@@ -149,6 +150,7 @@ def compare(
         ``"A plan.zero=1"`` is A with a change; or their keys and values as dicts
     by : measure that findings state: ``"mfu"``, ``"days"``, ``"tpot"``, ...; the usual one of the
         kind of scenario if None
+    names : of the scenarios in the answer; those of their files, with their changes, if empty
     settings : changes of all scenarios, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
     store : run cache (SQLite); in memory if None
     jobs : number of processes; one per core if None
@@ -168,7 +170,8 @@ def compare(
     >>> [value.text for value in answer.comparisons[0].inputs]
     ['recompute full -> none']
     """
-    variants, loaded, names = read_compared(scenarios, settings)
+    variants, loaded, usual = read_compared(scenarios, settings)
+    names = names or usual
     if by is not None:
         (by, *_) = (check_measure("--by", by, kinds_of(each), each.name).name for each in loaded)
     study = study_of("compare", loaded[0].name, loaded[0].scenario.title, variants)

@@ -135,6 +135,11 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
+def never() -> bool:
+    """Return that a search has not been stopped."""
+    return False
+
+
 @dataclass(frozen=True)
 class Deadline:
     """When the time of a search is over.
@@ -143,14 +148,18 @@ class Deadline:
     ----------
     seconds : that it may take; None without an end [s]
     began : when it began [s]
+    stopped : whether the search has been stopped, whatever time remains
     """
 
     seconds: float | None = None
     began: float = field(default_factory=time.perf_counter)
+    stopped: Callable[[], bool] = never
 
     @property
     def remaining(self) -> float:
         """Time that remains [s]."""
+        if self.stopped():
+            return 0.0
         if self.seconds is None:
             return inf
         return max(0.0, self.began + self.seconds - time.perf_counter())
@@ -164,7 +173,7 @@ class Deadline:
         """Return the deadline of the first part of the time that remains."""
         if self.seconds is None:
             return self
-        return Deadline(share * self.remaining, time.perf_counter())
+        return Deadline(share * self.remaining, time.perf_counter(), self.stopped)
 
     def check(self) -> None:
         """Reject a time in which no bounds of layouts are known.
@@ -174,6 +183,8 @@ class Deadline:
         ScenarioError
             in one line.
         """
+        if self.stopped():
+            raise ScenarioError("the search was stopped before any layout was replayed")
         if not self.remaining:
             raise ScenarioError(
                 f"--seconds {self.seconds:g}: the bounds of the first layouts take longer, so that"

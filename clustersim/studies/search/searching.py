@@ -9,7 +9,7 @@ import copy
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from math import inf, isfinite
 from pathlib import Path
@@ -44,7 +44,14 @@ from clustersim.studies.search.answer import (
     RuleCount,
     SearchAnswer,
 )
-from clustersim.studies.search.loop import Deadline, Incumbent, OnProgress, Progress, Search
+from clustersim.studies.search.loop import (
+    Deadline,
+    Incumbent,
+    OnProgress,
+    Progress,
+    Search,
+    never,
+)
 from clustersim.studies.search.service.request import (
     ServiceLayouts,
     ServiceRequest,
@@ -79,6 +86,7 @@ def search(
     jobs: int | None = None,
     executor: str | None = None,
     on_progress: OnProgress = without_progress,
+    stopped: Callable[[], bool] = never,
 ) -> SearchAnswer:
     """Find the best layout of a scenario that fits in memory, with proof.
 
@@ -109,6 +117,7 @@ def search(
     executor : address of a Dask cluster that computes bounds and replays instead:
         ``dask://HOST:PORT``
     on_progress : is called with the progress after each replay
+    stopped : whether the search is to end now with the best so far; is called about every second
 
     Raises
     ------
@@ -136,7 +145,8 @@ def search(
     path = None if store is None else Path(store)
     if (known := _known(path, key)) is not None:
         return replace(known, fresh=0, wall_s=time.perf_counter() - began)
-    deadline, ends = Deadline(seconds, began), seconds is not None
+    deadline = Deadline(seconds, began, stopped)
+    ends = seconds is not None or stopped is not never
     with workers(jobs, executor=executor, endable=ends) as computing:
         if computing.elsewhere:
             computing.carry(files_of(request.variants()))

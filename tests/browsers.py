@@ -1,0 +1,50 @@
+"""A browser without a window, and how tests look at its pages."""
+
+import os
+import shutil
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+DRAWN = "return document.documentElement.dataset.drawn === 'true'"
+
+
+def started():
+    """Yield a browser; without one the test skips, or fails in continuous integration."""
+    found, driver = (
+        next(filter(None, map(shutil.which, BROWSERS)), None),
+        shutil.which("chromedriver"),
+    )
+    if found is None or driver is None:
+        missing = "no Chromium" if found is None else "no chromedriver"
+        reason = f"{missing} on this machine: apt-get install chromium chromium-driver"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = found
+    for word in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
+        options.add_argument(f"--{word}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(driver)
+    session = webdriver.Chrome(options=options, service=service)
+    session.set_window_size(1280, 900)
+    yield session
+    session.quit()
+
+
+def wait(browser, script, *arguments):
+    """Wait until a script returns something true, and return it."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    return WebDriverWait(browser, 60, 0.05).until(lambda b: b.execute_script(script, *arguments))
+
+
+def find(browser, selector):
+    """Return the elements of a selector."""
+    return browser.find_elements("css selector", selector)
+
+
+def complaints(browser):
+    """Return what the browser complained of."""
+    return [entry for entry in browser.get_log("browser") if entry["level"] != "INFO"]
