@@ -1,7 +1,7 @@
 """What the page shows of a question: for each view the page of a verb, computed in a worker."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
@@ -34,7 +34,7 @@ Report = Callable[[str], None]
 
 
 @record
-class Asked:
+class Posed:
     """A question with its scenario.
 
     Attributes
@@ -74,7 +74,7 @@ class Answered(NamedTuple):
     best: str = ""
 
 
-def asked(question: Question, home: Home) -> Asked:
+def posed(question: Question, home: Home) -> Posed:
     """Return a question with its scenario.
 
     Raises
@@ -87,7 +87,7 @@ def asked(question: Question, home: Home) -> Asked:
     loaded = load_any(scenario, changes)
     if problem := too_large(loaded):
         raise ScenarioError(f"{problem} (the command has other limits: clustersim run)")
-    return Asked(question, scenario, changes, loaded)
+    return Posed(question, scenario, changes, loaded)
 
 
 def too_large(loaded: Loaded | LoadedService) -> str:
@@ -115,12 +115,12 @@ def too_large(loaded: Loaded | LoadedService) -> str:
 # --- the views ------------------------------------------------------------------------------------
 
 
-def _answer(given: Asked, report: Report, stopped: Callable[[], bool]) -> Answered:
+def _answer(given: Posed, report: Report, stopped: Callable[[], bool]) -> Answered:
     """Return the answer of a scenario of any kind."""
     return _BY_KIND[given.question.kind](given)
 
 
-def _step(given: Asked) -> Answered:
+def _step(given: Posed) -> Answered:
     from clustersim.reports.step.files import write
     from clustersim.reports.step.page import page
     from clustersim.simulation.step.simulate import simulate
@@ -134,7 +134,7 @@ def _step(given: Asked) -> Answered:
     )
 
 
-def _run(given: Asked) -> Answered:
+def _run(given: Posed) -> Answered:
     from clustersim.reports.training_run.files import files_of
     from clustersim.simulation.training_run.train import train
 
@@ -143,7 +143,7 @@ def _run(given: Asked) -> Answered:
     return _study(answer, files_of(answer, given.command))
 
 
-def _service(given: Asked, loads: tuple[float, ...] = ()) -> Answered:
+def _service(given: Posed, loads: tuple[float, ...] = ()) -> Answered:
     from clustersim.reports.service.files import files_of
     from clustersim.simulation.service.serve import serve
 
@@ -152,14 +152,14 @@ def _service(given: Asked, loads: tuple[float, ...] = ()) -> Answered:
     return _study(result.answer, files_of(result, given.loaded, given.command))
 
 
-_BY_KIND: Final[Mapping[Kind, Callable[[Asked], Answered]]] = {
+_BY_KIND: Final[Mapping[Kind, Callable[[Posed], Answered]]] = {
     "step": _step,
     "run": _run,
     "service": _service,
 }
 
 
-def _loads(given: Asked, report: Report, stopped: Callable[[], bool]) -> Answered:
+def _loads(given: Posed, report: Report, stopped: Callable[[], bool]) -> Answered:
     """Return the curve of a service over its load."""
     from clustersim.simulation.service.serve import usual_loads
 
@@ -167,7 +167,7 @@ def _loads(given: Asked, report: Report, stopped: Callable[[], bool]) -> Answere
     return _service(given, usual_loads(given.loaded))
 
 
-def _layouts(given: Asked, report: Report, stopped: Callable[[], bool]) -> Answered:
+def _layouts(given: Posed, report: Report, stopped: Callable[[], bool]) -> Answered:
     """Return the best layout of a scenario."""
     from clustersim.studies.search import search
     from clustersim.studies.search.files import files_of
@@ -224,7 +224,7 @@ def _best(question: Question, answer: SearchAnswer) -> str:
     return replace(question, more=(*question.more, *more)).address
 
 
-def _scaling(given: Asked, report: Report, stopped: Callable[[], bool]) -> Answered:
+def _scaling(given: Posed, report: Report, stopped: Callable[[], bool]) -> Answered:
     """Return scaling curves."""
     from clustersim.studies.scale import scale
     from clustersim.studies.scale.files import files_of
@@ -253,7 +253,7 @@ class View(NamedTuple):
 
     name: str
     kinds: tuple[Kind, ...]
-    page: Callable[[Asked, Report, Callable[[], bool]], Answered]
+    page: Callable[[Posed, Report, Callable[[], bool]], Answered]
     action: str = ""
 
 
@@ -298,17 +298,17 @@ def shown(
     stopped: Callable[[], bool],
 ) -> Shown:
     """Return a view of a question; next to a pinned question, first their difference by cause."""
-    given = asked(question, home)
+    given = posed(question, home)
     answered = VIEWS[view].page(given, report, stopped)
     page = answered.page
     sections = tuple(each for each in page.sections if each.id not in LEFT_OUT)
     if pinned is not None and view == "answer":
-        sections = (*_difference(asked(pinned, home), given), *sections)
+        sections = (*_difference(posed(pinned, home), given), *sections)
     html = render_sections(replace(page, sections=sections))
     return Shown(page.title, page.subtitle, html, copies(given), answered.best)
 
 
-def _difference(before: Asked, after: Asked) -> tuple[Any, ...]:
+def _difference(before: Posed, after: Posed) -> tuple[Any, ...]:
     """Return the sections of a comparison with the pinned question."""
     from clustersim.studies.compare import compare
     from clustersim.studies.compare.files import page
@@ -317,14 +317,14 @@ def _difference(before: Asked, after: Asked) -> tuple[Any, ...]:
     return tuple(replace(each, id=f"pinned-{each.id}") for each in page(answer).sections)
 
 
-def _plain(given: Asked) -> dict[str, Any]:
+def _plain(given: Posed) -> dict[str, Any]:
     """Return a scenario with its changes as plain values."""
     from clustersim.studies.search.searching import file_values
 
     return file_values(given.loaded, {})
 
 
-def copies(given: Asked) -> dict[str, str]:
+def copies(given: Posed) -> dict[str, str]:
     """Return a question as YAML, command and Python."""
     yaml = to_yaml(_plain(given), [f"From the page of `{given.command}`."])
     function = {"step": "simulate", "run": "train", "service": "serve"}[given.question.kind]
@@ -340,7 +340,7 @@ def zipped(question: Question, view: str, home: Home) -> bytes:
     from io import BytesIO
     from zipfile import ZIP_DEFLATED, ZipFile
 
-    answered = VIEWS[view].page(asked(question, home), lambda words: None, lambda: False)
+    answered = VIEWS[view].page(posed(question, home), lambda words: None, lambda: False)
     buffer = BytesIO()
     with TemporaryDirectory() as temporary, ZipFile(buffer, "w", ZIP_DEFLATED) as archive:
         folder = Path(temporary) / "answer"

@@ -1,4 +1,4 @@
-"""A question: what an address asks for, as a scenario with changes.
+"""A question: a scenario with changes, as an address holds it.
 
 ?kind=step&of=frontier-22b&plan.tensor=4   -->   scenario frontier-22b with plan.tensor=4
 
@@ -55,7 +55,7 @@ DRAFTS: Final[Mapping[Kind, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Question:
-    """What an address asks for.
+    """A scenario with changes, and the kind of its answer.
 
     Attributes
     ----------

@@ -62,8 +62,10 @@ def test_a_draft_is_a_valid_scenario(kind):
 
     assert reason(question, HOME) == ""
     loaded = load_any(HOME.source(question)[0], changes_of(question, HOME))
-    assert loaded.scenario.title == f"llama3.1-70b on {values_of(question, HOME)['cluster.nodes']}" + (
-        " node of dgx-h100" if kind == "service" else " nodes of dgx-h100"
+    assert (
+        loaded.scenario.title
+        == f"llama3.1-70b on {values_of(question, HOME)['cluster.nodes']}"
+        + (" node of dgx-h100" if kind == "service" else " nodes of dgx-h100")
     )
 
 

@@ -8,11 +8,12 @@ from dataclasses import asdict
 
 import pytest
 
+from clustersim.errors import ClustersimError, ScenarioError
 from clustersim.explore.answers import (
     MOST_BLOCKS,
     MOST_DEVICES,
     VIEWS,
-    asked,
+    posed,
     shown,
     too_large,
 )
@@ -20,9 +21,10 @@ from clustersim.explore.fields import KINDS
 from clustersim.explore.pool import Message, Pool
 from clustersim.explore.question import Home, Question
 from clustersim.explore.server import MOST_ADDRESS, Site, serve_site
-from clustersim.errors import ClustersimError, ScenarioError
+from clustersim.render.page.page import with_units
 from clustersim.scenario.load import load_any
 from clustersim.simulation.step.simulate import simulate
+from clustersim.units import format_seconds
 from commands import rejected
 
 SMALL = "kind=step&cluster.nodes=1&model=llama3.1-8b&plan.pipeline=1&batch.global=8"
@@ -74,15 +76,14 @@ def test_an_answer_is_that_of_run(client):
     """The page shows the step time that the command prints, and the question as YAML."""
     [message] = lines(client.get(f"/answer?{SMALL}"))
     value = message["value"]
-    (tmp := load_any(json.dumps(DRAFT_OF(value))))
+    result = simulate(load_any(json.dumps(scenario_of(value))))
 
     assert message["kind"] == "answer"
     assert value["title"] == "llama3.1-8b on 1 node of dgx-h100"
-    seconds = simulate(tmp).step_time
-    assert f"{seconds:.4g}".rstrip("0").rstrip(".")[:4] in value["html"]
+    assert with_units(format_seconds(result.step_time)) in value["html"]
 
 
-def DRAFT_OF(value):
+def scenario_of(value):
     """Return the scenario of an answer, as its YAML states it."""
     from clustersim.catalog.reading import parse_yaml
 
@@ -92,9 +93,9 @@ def DRAFT_OF(value):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_copied_yaml_is_the_same_question(kind):
     """The YAML of a question, run by the command, has the answer of the page."""
-    given = asked(Question(kind), Home())
+    given = posed(Question(kind), Home())
     value = asdict(shown(Question(kind), None, "answer", Home(), print, bool))
-    again = load_any(json.dumps(DRAFT_OF(value)))
+    again = load_any(json.dumps(scenario_of(value)))
 
     assert again.scenario == given.loaded.scenario
 
@@ -225,7 +226,7 @@ def test_an_invalid_scenario_ends_the_command_before_the_page_is_served(capsys, 
 
 def test_a_missing_library_is_named(capsys, monkeypatch):
     """The extra of the package has it."""
-    from clustersim.cli import explore
+    from clustersim.cli.verbs import explore
 
     monkeypatch.setattr(explore, "find_spec", lambda name: None)
     line = rejected(capsys, "explore")
