@@ -7,6 +7,9 @@
 import sys
 import tempfile
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from threading import Thread
+from typing import Any
 
 from PIL import Image
 from typer.testing import CliRunner
@@ -42,6 +45,12 @@ IMAGES = {
 }
 """The command of each image, a ``#`` for a space in a word, and the file that it writes."""
 
+SCREENS = {
+    "explore-wide": ("kind=step&plan.tensor=4", 1400, 900, "light"),
+    "explore-dark": ("kind=service&view=answer", 390, 844, "dark"),
+}
+"""The question of each image of the page to explore in, the size of the screen and its colours."""
+
 
 def save(image: Path, place: Path) -> None:
     """Save an image with at most 128 colours, a fraction of its size."""
@@ -63,5 +72,41 @@ def make(names: list[str]) -> None:
                     save(place / IMAGES[name][1], FOLDER / f"{name}.png")
 
 
+def photograph(names: list[str]) -> None:
+    """Open the page to explore in with each question, and save what a browser shows."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from werkzeug.serving import make_server
+
+    from browsers import ANSWERED, DRAWN, screen, started, wait
+    from clustersim.explore import Site
+    from clustersim.explore.pool import Pool
+    from clustersim.explore.question import Home
+
+    pool = Pool(1)
+    server = make_server("127.0.0.1", 0, Site(Home(), pool).application(), threaded=True)
+    Thread(target=server.serve_forever).start()
+    for browser in started():
+        for name in names:
+            question, width, height, colours = SCREENS[name]
+            with (
+                screen(browser, width, height, dark=colours == "dark"),
+                NamedTemporaryFile() as file,
+            ):
+                browser.get(f"http://127.0.0.1:{server.port}/?{question}")
+                wait(browser, ANSWERED)
+                wait(browser, DRAWN)
+                file.write(browser.get_screenshot_as_png())
+                save(Path(file.name), FOLDER / f"{name}.png")
+    server.shutdown()
+    pool.close()
+
+
+def chosen(images: dict[str, Any]) -> list[str]:
+    """Return the names that begin as a word of the command line, all without words."""
+    return [name for name in images if name.startswith(tuple(sys.argv[1:]) or ("",))]
+
+
 if __name__ == "__main__":
-    make([name for name in IMAGES if name.startswith(tuple(sys.argv[1:]) or ("",))])
+    make(chosen(IMAGES))
+    if chosen(SCREENS):
+        photograph(chosen(SCREENS))

@@ -2,10 +2,12 @@
 
 import os
 import shutil
+from contextlib import contextmanager
 
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+ANSWERED = "return document.getElementById('status').textContent.startsWith('answered')"
 DRAWN = "return document.documentElement.dataset.drawn === 'true'"
 
 
@@ -48,3 +50,17 @@ def find(browser, selector):
 def complaints(browser):
     """Return what the browser complained of."""
     return [entry for entry in browser.get_log("browser") if entry["level"] != "INFO"]
+
+
+@contextmanager
+def screen(browser, width, height=900, *, dark=False):
+    """Have a screen of another size for a while."""
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

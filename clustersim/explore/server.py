@@ -8,6 +8,7 @@
 """
 
 import json
+import logging
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -218,6 +219,7 @@ def serve_site(site: Site, port: int) -> None:
     """
     from waitress import create_server
 
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a short queue is no news
     try:
         listening = socket.create_server(("127.0.0.1", port))
     except OSError:

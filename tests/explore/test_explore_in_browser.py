@@ -1,13 +1,12 @@
 """The page to explore in, in a real browser: each view answers, links hold, choices say why."""
 
 import threading
-from contextlib import contextmanager
 from importlib.resources import files
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from browsers import DRAWN, complaints, find, wait
+from browsers import ANSWERED, DRAWN, complaints, find, screen, wait
 from clustersim.explore.pool import Pool
 from clustersim.explore.question import Home
 from clustersim.explore.server import Site
@@ -17,7 +16,6 @@ from pages import page_of
 pytestmark = pytest.mark.large
 
 SMALL = "kind=step&cluster.nodes=1&model=llama3.1-8b&plan.pipeline=1&batch.global=16"
-ANSWERED = "return document.getElementById('status').textContent.startsWith('answered')"
 FAILED = "return document.getElementById('problem').textContent"
 
 
@@ -43,20 +41,6 @@ def page(browser, site):
     browser.get(f"{site}?{SMALL}")
     wait(browser, ANSWERED)
     return browser
-
-
-@contextmanager
-def screen(browser, width, height=900, *, dark=False):
-    """Have a screen of another size for a while."""
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-    try:
-        yield
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def choose(browser, key, text):

@@ -1,4 +1,4 @@
-"""Answers are computed by a few processes: with progress, an end to each, and a queue with an end."""
+"""Answers are computed by a few processes, with progress, an end to each, and a limited queue."""
 
 import os
 import time

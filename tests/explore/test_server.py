@@ -3,6 +3,7 @@
 import io
 import json
 import threading
+import time
 import zipfile
 from dataclasses import asdict
 
@@ -265,3 +266,32 @@ def test_twenty_users_for_a_minute():
 
     assert {*kinds} == {"answer"}
     assert statistics.median(times) < 2
+
+
+def test_the_command_serves_the_page_until_it_is_interrupted():
+    """It prints the address, answers, and ends without an error."""
+    import signal
+    import socket
+    import subprocess
+    import sys
+    import urllib.request
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["-u", "-m", "clustersim", "explore", "--port", str(port), "--jobs", "1"]
+    process = subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    address = process.stdout.readline().split()[1]
+    for _ in range(200):
+        try:
+            with urllib.request.urlopen(f"{address}?kind=service", timeout=10) as page:
+                text = page.read().decode()
+            break
+        except OSError:
+            time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+
+    assert "Serve requests" in text
+    assert (process.returncode, error) == (0, "")

@@ -45,7 +45,4 @@ def explore(
     home = Home(scenario, tuple(settings or ()))
     home.first()  # an invalid scenario is rejected before the page is served
     echo(f"page      http://127.0.0.1:{port}/ (Ctrl-C ends it)")
-    try:
-        serve_site(Site(home, Pool(jobs or cores()), tuple(hosts or ())), port)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    serve_site(Site(home, Pool(jobs or cores()), tuple(hosts or ())), port)
