@@ -8,6 +8,8 @@ from hypothesis import settings
 
 import browsers
 
+collect_ignore_glob = ["data/*"]  # files of other programs, also in Python
+
 # A busy machine is no failed law.  Continuous integration tries twice as many examples.
 settings.register_profile("any machine", deadline=None, max_examples=30)
 settings.register_profile("integration", settings.get_profile("any machine"), max_examples=60)

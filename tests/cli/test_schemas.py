@@ -124,7 +124,13 @@ def test_the_answer_of_a_study_is_described(capsys, store, kind, verb):
 def test_the_answer_of_a_search_is_described(capsys, store, kind):
     """Of layouts of training and of services, with limits that some of them miss."""
     name, *settings = SCENARIOS[kind].split()
-    layout = ["plan.tensor=8", "batch.micro=1", "recompute=none", "plan.schedule=1f1b"]
+    layout = [
+        "plan.tensor=8",
+        "batch.micro=1",
+        "recompute=none",
+        "plan.schedule=1f1b",
+        "plan.zero=1",
+    ]
     fixed = {"step": layout, "service": []}[kind]
     limit = {"step": "memory=50GiB", "service": "tpot=9ms"}[kind]
     set_all = [f"--set={setting}" for setting in (*settings, *fixed)]

@@ -74,6 +74,7 @@ def masked(text):
     return [(value, re.sub(r"[+-]?\d[\d,]*\.?\d*", "N", comment)) for value, _, comment in lines]
 
 
+@pytest.mark.large
 def test_a_layout_has_room_for_the_errors_of_memory():
     """A faster layout whose memory is tight is named, and not chosen."""
     new = new_scenario(step_draft(Machine("llama3-8b", "dgx-h100", 1), sequence=4096, batch=128))

@@ -436,7 +436,7 @@ def test_a_search_that_ends_before_all_bounds_has_the_best_so_far(tmp_path, monk
     module = "clustersim.studies.search.step.candidates"
     monkeypatch.setattr(f"{module}.SHARE_OF_BOUNDS", 0.0)
     monkeypatch.setattr(f"{module}.COLUMNS", 8)
-    answer = search(small(tmp_path), seconds=1e3, jobs=1)
+    answer = search(small(tmp_path), settings=FIXED, seconds=1e3, jobs=1)
     counts, lines = answer.layouts, {row.label: row.text for row in rows(answer)}
 
     assert answer.best is not None

@@ -164,6 +164,7 @@ def outcomes_of(group):
     return run_cases(select_groups(case_entries(), [group]), observe=count_quantities)
 
 
+@pytest.mark.large
 def test_quantities_of_a_run_are_those_of_its_layout():
     """A run of 1F1B has its layers and microbatches, and those of a pipeline its waits."""
     runs = outcomes_of("megatron21-weak")
@@ -194,6 +195,7 @@ def test_slots_of_a_pipeline_are_those_of_its_closed_form(microbatches):
 # --- inference -----------------------------------------------------------------------------------
 
 
+@pytest.mark.large
 def test_a_slow_part_of_tokens_is_explained():
     """Cases that are measured slower by a second for each predicted one of their experts."""
     outcomes = [run_case(entry) for entry in case_entries() if entry.group == "inference-ft"]
