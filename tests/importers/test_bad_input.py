@@ -30,8 +30,12 @@ from logged_lines import LINES, NCCL_TESTS, RESULTS_AS_TEXT
 
 DATA = Path(__file__).parents[1] / "data"
 DEEP = 10_000
-SECONDS = 3.0
-"""Time of a processor for a file of 15 MB; most cases take a hundredth of a second."""
+SECONDS = 2.0
+"""Time of a processor; most cases take a hundredth of a second."""
+
+FOR_15_MB = 12.0
+"""The same for a file near the limit: finding its format takes three seconds, reading it as many,
+on a busy machine."""
 
 JOBS = [
     {"cluster": "dgx-h100", **nodes, **model}
@@ -227,8 +231,8 @@ def _nothing_is_run_or_fetched(monkeypatch):
         monkeypatch.setattr(f"os.{name}", forbidden)
 
 
-def check(sample, contents, folder):
-    """Read each content: it ends with an answer, or with one line that a person can read."""
+def check(sample, contents, folder, seconds=SECONDS):
+    """Read each content: it ends with an answer, or with a line for each value that is wrong."""
     for other in DATA.glob("launch/*.*"):
         shutil.copy(other, folder)
     path = folder / f"given{sample.suffix}"
@@ -238,10 +242,10 @@ def check(sample, contents, folder):
         try:
             sample.read(path)
         except ClustersimError as problem:
-            line = str(problem)
-            assert re.fullmatch(r"[^\n\x00-\x08]{10,700}", line), content[:300]
-            assert not re.search(r"\bNone\b|Traceback|object at|<class", line), line
-        assert time.process_time() - begun < SECONDS, content[:300]
+            for line in str(problem).split("\n"):
+                assert re.fullmatch(r"[^\x00-\x08]{10,700}", line), content[:300]
+                assert not re.search(r"\bNone\b|Traceback|object at|<class", line), line
+        assert time.process_time() - begun < seconds, content[:300]
 
 
 def test_each_format_has_a_sample():
@@ -285,4 +289,4 @@ def test_a_million_lines_end_in_an_answer_or_one_line(name, tmp_path):
     """As many lines as a file may have."""
     sample = samples()[name]
 
-    check(sample, repeated(sample, lines=990_000), tmp_path)
+    check(sample, repeated(sample, lines=990_000), tmp_path, FOR_15_MB)

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import Any, Final
 
 from clustersim.catalog.reading import Document, Place
 from clustersim.errors import ScenarioError
@@ -11,6 +12,9 @@ from clustersim.escaping import escaped
 from clustersim.importers.launch.syntax.shell import Command, Word
 from clustersim.importers.launch.syntax.shell import whole_number as sum_of
 from clustersim.importers.source import Source
+
+MOST: Final = 10**12
+"""Largest whole number that an option may have; those that count something are far below it."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,12 @@ class Option:
 
     def whole(self) -> int:
         """Return the value as a whole number."""
+        whole = self._whole()
+        if abs(whole) > MOST:
+            raise self.wrong(f"must be at most {MOST:,}")
+        return whole
+
+    def _whole(self) -> int:
         value = self.value
         try:
             if isinstance(value, int) and not isinstance(value, bool):
@@ -79,11 +89,14 @@ class Option:
         return value
 
     def number(self) -> float:
-        """Return the value as a number."""
+        """Return the value as a number that is finite."""
         try:
-            return float(self.value)
-        except (ValueError, TypeError):
+            number = float(self.value)
+        except (ValueError, TypeError, OverflowError):
             raise self.wrong("must be a number") from None
+        if not abs(number) < inf:
+            raise self.wrong("must be a finite number")
+        return number
 
     def word(self) -> str:
         """Return the value as text."""
