@@ -45,6 +45,8 @@ def stated(text):
             (1,),
         ),
         ("def more(c):\n    c.a = 1\nc = f()\nmore(c)", "a", (1,)),
+        ("c = f(a=g('x').h(y=1))", "a.0", ("x",)),
+        ("c = f(a=g('x').h(y=1))", "a", ("g.h",)),
         ("c = f()\nc = tune(c)\nc.a = 1", "tune", ()),
     ],
 )

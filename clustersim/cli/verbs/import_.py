@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FORMATS = (
     "nccl-xml, lstopo, nvidia-smi, rocm-smi, astra-sim, infragraph, ibnetdiscover, slurm, vllm,"
     " sglang, trtllm, torchtitan, accelerate, llm-foundry, axolotl, torchtune, litgpt, deepspeed,"
-    " maxtext, megatron, hugging-face"
+    " maxtext, nemo, primus, megatron, hugging-face"
 )
 
 _Format = Annotated[

@@ -11,6 +11,8 @@ from clustersim.importers.launch.litgpt import COMMAND, LITGPT
 from clustersim.importers.launch.llm_foundry import LLM_FOUNDRY
 from clustersim.importers.launch.maxtext import MAXTEXT, PROGRAM
 from clustersim.importers.launch.megatron import MEGATRON
+from clustersim.importers.launch.nemo import NEMO
+from clustersim.importers.launch.primus import PRIMUS
 from clustersim.importers.launch.sglang import SGLANG
 from clustersim.importers.launch.table import Launch
 from clustersim.importers.launch.tensorrt_llm import TENSORRT_LLM
@@ -56,7 +58,7 @@ LAUNCHES: Final[Mapping[str, tuple[Launch, re.Pattern[str]]]] = {
         LITGPT,
         re.compile(
             rf"^[^#\n]*{COMMAND}"
-            r"|^train:[^\n]*\n(?:(?:[ \t#][^\n]*)?\n)*?[ \t]+(?:global|micro)_batch_size:",
+            r"|^train:(?!\s+_target_:)[^\n]*\n(?:(?:[ \t#][^\n]*)?\n)*?[ \t]+(?:global|micro)_batch_size:",
             re.MULTILINE,
         ),
     ),
@@ -76,6 +78,16 @@ LAUNCHES: Final[Mapping[str, tuple[Launch, re.Pattern[str]]]] = {
             re.MULTILINE | re.IGNORECASE,
         ),
     ),
+    "nemo": (
+        NEMO,
+        re.compile(
+            r"^[^#\n]*(?:\bmegatron\.bridge\b|\bnemo\.collections\b|\bimport nemo_run\b)"
+            r"|^trainer:(?=[^\0]*^ +(?:tensor_model_parallel_size|encoder_seq_length):)"
+            r"|^model:(?=[^\0]*^ +tensor_model_parallel_size:)(?=[^\0]*^trainer:)",
+            re.MULTILINE,
+        ),
+    ),
+    "primus": (PRIMUS, re.compile(r"^modules:[^\0]*^ +(?:pre|post|sft)_trainer:", re.MULTILINE)),
     "megatron": (MEGATRON, _command(_OF_MEGATRON)),
 }
 """Each launch format: how it is read, and a pattern of its files."""

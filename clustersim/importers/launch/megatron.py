@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from clustersim.catalog.finding import find
 from clustersim.catalog.reading import parse_yaml
 from clustersim.errors import CatalogError
 from clustersim.importers.launch import commands
@@ -58,7 +59,8 @@ def _window(option: Option) -> int:
 
 def _pattern(option: Option) -> int | list[int]:
     """Return a frequency, or a list of 0 and 1 by layer: ``([0]*3+[1]*58)``."""
-    text = str(option.value).strip()
+    several = len(option.values) > 1
+    text = f"[{','.join(option.words())}]" if several else str(option.value).strip()
     if not text.startswith(("[", "(")):
         return option.count()
     if not re.fullmatch(r"[0-9\s\[\]()+*,]{,2000}", text):
@@ -406,18 +408,28 @@ VOCABULARIES: Final = {"GPT2BPETokenizer": 50_257, "Llama2Tokenizer": 32_000}
 BYTES: Final = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
 
 
-def _finish(given: Given) -> None:
-    """Derive the keys of the scenario."""
-    given.need("model.layers", "--num-layers")
-    given.need("model.hidden", "--hidden-size")
-    given.need("model.heads", "--num-attention-heads")
+def finish(given: Given) -> None:
+    """Derive the keys of the scenario, with the defaults of the arguments."""
+    if "model" in given.values and "model.layers" not in given.values:
+        _named(given)
+    else:
+        given.need("model.layers", "--num-layers")
+        given.need("model.hidden", "--hidden-size")
+        given.need("model.heads", "--num-attention-heads")
     given.need("batch.sequence", "--seq-length")
     given.need("batch.micro", "--micro-batch-size")
-    _model(given)
+    if "model.hidden" in given.values:
+        _model(given)
     _layout(given)
     _precision(given)
     _memory(given)
     _kernels(given)
+
+
+def _named(given: Given) -> None:
+    """State the layers and the experts of a model of the catalogue, which the layout needs."""
+    record = find("model", str(given.values["model"])).data
+    given.values |= {f"model.{key}": record[key] for key in ("layers", "experts") if key in record}
 
 
 def _layout(given: Given) -> None:
@@ -477,7 +489,8 @@ def _precision(given: Given) -> None:
     if narrow is None:
         given.disregard("of.fp8_recipe", "no effect without --fp8-format")
     elif recipe in ("tensorwise", "blockwise"):
-        given.usual("framework.kernels.cast_searched", True)
+        searched = {"value": True, "assumed": f"scales of the recipe {recipe}"}
+        given.usual("framework.kernels.cast_searched", searched)
     if given.pop("fp8_gather") and narrow:
         given.usual(f"framework.state.{name}.weights", 2.0625 if name == "mxfp8" else 2)
     given.usual("framework.gradients.bytes_each", 2 if wide == "fp16" else 4)
@@ -628,6 +641,6 @@ def _experts(given: Given, ffn: int) -> None:
 
 
 MEGATRON: Final = Launch(
-    _options, {**READS, **commands.READS}, {**commands.IGNORED, **IGNORED}, _finish
+    _options, {**READS, **commands.READS}, {**commands.IGNORED, **IGNORED}, finish
 )
 """Launch files of Megatron-LM and Megatron-Core."""

@@ -23,6 +23,7 @@ from clustersim.importers.launch.syntax.python_values import (
     Made,
     Plain,
     Value,
+    needs_a_call,
     options_within,
     parts_of,
 )
@@ -111,18 +112,20 @@ class _Reader:
             if isinstance(node, ast.Import | ast.ImportFrom)
             for alias in node.names
         }
+        self.variables: dict[str, Value] = {}
         self.called: set[str] = set()
         self.found: list[tuple[str, Made]] = []
         self.values = 0
 
     def read(self) -> None:
         module = _Scope(self, {}, 0)
+        self.variables = module.variables
         module.run(self.tree.body)
         module.close()
         within = {}
         for name, node in self.functions.items():
             before = len(self.found)
-            value = _Scope(self, module.variables, 0).call(node, {})
+            value = _Scope(self, self.variables, 0).call(node, {})
             returned = [(name, value)] if isinstance(value, Made) else []
             within[name] = (returned, self.found[before:])
             del self.found[before:]
@@ -386,6 +389,8 @@ class _Scope:
         known = self.reader.classes.get(name)
         made = self._instance(known) if known else Made("" if name == "dict" else name, node.lineno)
         made.line = node.lineno
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+            self._chained(made, node.func, node.func.value)
         for index, argument in enumerate(arguments):
             self._field(made, str(index), argument)
         for keyword in node.keywords:
@@ -393,9 +398,14 @@ class _Scope:
         if function is None:
             return made
         self.reader.called.add(function.name)
-        return _Scope(self.reader, self.outer or self.variables, self.level).call(
-            function, made.fields
-        )
+        return _Scope(self.reader, self.reader.variables, self.level).call(function, made.fields)
+
+    def _chained(self, made: Made, method: ast.Attribute, call: ast.Call) -> None:
+        """State a method of what a call makes: ``a("b").c()`` has the arguments of both."""
+        owner = self.value(call)
+        if isinstance(owner, Made):
+            made.target = f"{owner.target}.{method.attr}"
+            made.fields |= owner.fields
 
 
 def _arguments(given: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:
@@ -461,3 +471,16 @@ _EXPRESSIONS: Final[Mapping[type[ast.expr], Callable[[_Scope, Any], Value]]] = {
     ast.Call: _Scope._called,
 }
 """How expressions are followed; the value of any other one is not known."""
+
+
+def target_of(option: Option) -> str:
+    """Return the function or class of what a call makes, without its module, or a plain word.
+
+    Raises
+    ------
+    ScenarioError
+        when the value is not known from the file.
+    """
+    made = str(option.values[0]) if option.values else ""
+    text = made if option.unknown == needs_a_call(made) else option.word()
+    return text.rpartition(".")[2]

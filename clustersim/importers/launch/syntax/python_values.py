@@ -101,9 +101,13 @@ def _within(source: Source, made: Made, path: tuple[str, ...]) -> Iterator[Optio
             yield Option(_plain(shown), value.values, shown, place, value.unknown)
             continue
         if value.target:
-            unknown = f"{value.target}(...) would have to be run"
-            yield Option(_plain(shown), (value.target,), shown, place, unknown)
+            yield Option(_plain(shown), (value.target,), shown, place, needs_a_call(value.target))
         yield from _within(source, value, below)
+
+
+def needs_a_call(target: str) -> str:
+    """Return why what a call makes is not known."""
+    return f"{target}(...) would have to be run"
 
 
 def _plain(name: str) -> str:

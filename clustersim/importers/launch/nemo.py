@@ -1,0 +1,482 @@
+"""Configurations of NeMo and Megatron-Bridge: dumped YAML, the launcher's YAML, recipes in Python.
+
+ConfigContainer.to_yaml     model.hidden_size                          hidden-size
+NeMo 1.x, the launcher      model.encoder_seq_length   --sections-->   seq-length
+NeMo 2.0                    trainer.strategy.ddp.bucket_size           bucket-size
+
+What all of them set in the end are the classes of Megatron-Core.  Names and defaults are those of
+NVIDIA-NeMo/Megatron-Bridge, src/megatron/bridge/training/config.py, comm_overlap.py and
+mixed_precision.py; NVIDIA/NeMo, nemo/lightning/pytorch/strategies/megatron_strategy.py,
+nemo/collections/llm/recipes and examples/nlp/language_modeling/conf/megatron_gpt_config.yaml; and
+NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/training (read 2026-11-24).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, NoReturn
+
+from clustersim.catalog.finding import find
+from clustersim.catalog.reading import parse_yaml
+from clustersim.errors import CatalogError, ScenarioError
+from clustersim.escaping import escaped
+from clustersim.importers.launch import megatron, megatron_config
+from clustersim.importers.launch.options import Option, options_in
+from clustersim.importers.launch.syntax.python_file import Recipe, read_recipes, target_of
+from clustersim.importers.launch.serving import catalogue_model
+from clustersim.importers.launch.syntax.shell import whole_number
+from clustersim.importers.launch.table import Given, Launch, Read, Reads, count, flag, one_of, word
+from clustersim.importers.source import Source
+
+# --- options by section ---------------------------------------------------------------------------
+
+_PYTHON: Final = re.compile(r"^(?:import|from) [\w.]+|^def \w+\(", re.MULTILINE)
+
+_SECTIONS: Final[Mapping[str, str]] = {
+    r"trainer\.strategy\.ddp\.": "ddp.",
+    r"trainer\.strategy\.": "model.",
+    r"trainer\.plugins(?:\.0)?": "mixed-precision",
+    r"trainer\.precision$": "precision",
+    r"model\.optim\b": "optim",
+    r"model\.data\b": "dataset",
+    r"model\.tokenizer\b": "tokenizer",
+    r"model\.config$": "model-config",
+    r"model\.0$": "model-path",
+    r"model\.config\.": "model.",
+    r"optim\.config\.": "optimizer.",
+    r"data\b": "dataset",
+}
+"""Beginnings of names in NeMo, each with the section of Megatron-Bridge; the first one counts."""
+
+_CORE: Final = ("optimizer", "model", "train", "comm-overlap", "ddp", "mixed-precision")
+"""Sections with classes of Megatron-Core; of two that have the same name, the later one counts."""
+
+
+def _options(source: Source) -> list[Option]:
+    if _PYTHON.search(source.text):
+        options = _of_recipe(source)
+    else:
+        document = parse_yaml(source.text, source.file, CatalogError)
+        data = document.mapping()
+        plain = _without_targets(_interpolated(data, data, data))
+        options = options_in(replace(document, data=plain))
+    stated = [option for option in options if option.values != (None,)]
+    return [_bare(option) for option in sorted(stated, key=_section_rank)]
+
+
+def _without_targets(value: Any) -> Any:
+    """Return the values of a dump, with what names a class or a value as the name."""
+    if not isinstance(value, dict):
+        return value
+    inner = {key: _without_targets(item) for key, item in value.items() if key != "_call_"}
+    target = inner.get("_target_")
+    if target is not None and inner.keys() <= {"_target_", "_args_"}:
+        arguments = inner.get("_args_") or []
+        return ".".join(str(part) for part in (target, *arguments))
+    return inner
+
+
+_REFERENCE: Final = re.compile(r"\$\{([^${}]*)\}")
+_MOST_STEPS: Final = 10
+
+
+def _interpolated(value: Any, table: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """Return the values of a launcher's file, with references to others of the file replaced."""
+    if isinstance(value, dict):
+        return {key: _interpolated(item, value, root) for key, item in value.items()}
+    if not isinstance(value, str):
+        return value
+    text = value
+    for _ in range(_MOST_STEPS):
+        found = _REFERENCE.search(text)
+        known = None if found is None else _referred(found[1], table, root)
+        if found is None or known is None:
+            break
+        if found[0] == text:
+            return known
+        text = text.replace(found[0], str(known)[:100])
+    return text
+
+
+def _referred(reference: str, table: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """Return the value of ``.key``, ``model.key`` or ``multiply:a, b``; None without one."""
+    if reference.startswith("multiply:"):
+        try:
+            return whole_number(reference.partition(":")[2].replace(",", "*"))
+        except ValueError:
+            return None
+    value: Any = table if reference.startswith(".") else root
+    for part in reference.removeprefix("training.").lstrip(".").split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return None if isinstance(value, dict | list) else value
+
+
+def _section_rank(option: Option) -> int:
+    section = _sectioned(option.name).partition(".")[0]
+    return _CORE.index(section) if section in _CORE else -1
+
+
+def _sectioned(name: str) -> str:
+    for pattern, section in _SECTIONS.items():
+        if re.match(pattern, name):
+            return re.sub(rf"^{pattern}", section, name)
+    return name
+
+
+def _bare(option: Option) -> Option:
+    """Return an option of a class of Megatron-Core without its section."""
+    name = _sectioned(option.name).removesuffix(".-target-")
+    section, _, rest = name.partition(".")
+    return replace(option, name=rest if rest and section in _CORE else name)
+
+
+def _of_recipe(source: Source) -> list[Option]:
+    """Return the options of the only job of a Python file, and those of all else in it."""
+    recipes = [recipe for recipe in read_recipes(source) if not recipe.called]
+    jobs = [recipe for recipe in recipes if any(map(_is_of_job, recipe.options))]
+    jobs = jobs or [one for one in recipes if _RECIPE.fullmatch(one.target)]
+    if not jobs:
+        raise ScenarioError(f"{escaped(source.file)}: has no recipe or configuration of a job")
+    if len(jobs) > 1:
+        names = ", ".join(f"{job.name} (line {job.place.line})" for job in jobs)
+        raise ScenarioError(
+            f"{escaped(source.file)}: has several jobs: {escaped(names)} (keep one)"
+        )
+    (job,) = jobs
+    others = [
+        replace(option, name=f"other.{recipe.name}.{option.name}")
+        for recipe in recipes
+        if recipe is not job
+        for option in recipe.options
+    ]
+    return [*others, Option("recipe", (job.target,), "recipe", job.place), *_overlaps(job)]
+
+
+def _is_of_job(option: Option) -> bool:
+    section = _sectioned(option.name).partition(".")[0]
+    return section in ("model", "train", "trainer", "dataset")
+
+
+def _overlaps(job: Recipe) -> list[Option]:
+    """Return the options of a job, those of the callback of overlaps as a section."""
+    callback = next(
+        (o.name for o in job.options if "CommOverlapCallback" in str(o.values[:1])), "none"
+    )
+    return [
+        replace(option, name=option.name.replace(callback, "comm-overlap", 1))
+        if f"{option.name}.".startswith(f"{callback}.")
+        else option
+        for option in job.options
+    ]
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+_RECIPE: Final = re.compile(r"(?:.*\.)?_?[a-z]\w*_(?:recipe|config|common)(?:_\w+)?")
+"""Functions of the libraries that return a whole job."""
+
+_BACKENDS: Final = {"1": "flash", "2": "fused", "3": "unfused", "4": "local", "5": "auto"}
+"""Numbers of `AttnBackend` of Megatron-Core, which a dump has."""
+
+
+def _backend(option: Option) -> str:
+    stated = option.word().rpartition(".")[2]
+    name = _BACKENDS.get(stated, stated)
+    if name not in _BACKENDS.values():
+        raise option.wrong(f"is not modelled (modelled: {', '.join(_BACKENDS.values())})")
+    return name
+
+
+def _precision(option: Option) -> str | None:
+    """Return a recipe of precision by its name, such as ``bf16_with_mxfp8_mixed``."""
+    name = target_of(option).replace("-", "_")
+    if name.endswith(("MixedPrecision", "MixedPrecisionConfig")):
+        return None
+    wide = re.search("bf16|fp16", name)
+    if wide is None or "fp4" in name:
+        raise option.wrong("is not modelled (modelled: recipes of bf16, fp16 and fp8)")
+    return f"{wide[0]} {name}"
+
+
+def _wide(option: Option) -> str:
+    stated = option.word().removesuffix("-mixed").removesuffix("-true")
+    names = {"bf16": "bf16", "16": "fp16", "fp16": "fp16", "32": "fp32", "fp32": "fp32"}
+    if stated not in names:
+        raise option.wrong(f"is not modelled (modelled: {', '.join(names)})")
+    return names[stated]
+
+
+def _norm(option: Option) -> str:
+    stated = option.word().lower()
+    if stated not in ("layernorm", "rmsnorm", "layernorm1p"):
+        raise option.wrong("is not modelled (modelled: layernorm, rmsnorm, layernorm1p)")
+    return "rms" if stated == "rmsnorm" else "layer"
+
+
+def _activation(option: Option) -> str | None:
+    """Return the kind of layer of an activation of NeMo 1.x."""
+    return "gated" if re.search("glu$", option.word()) and "quick" not in option.word() else None
+
+
+def _adapters(option: Option) -> NoReturn:
+    raise option.wrong("adapters of this format are not read (remove it, and set adapters)")
+
+
+def _sharded(option: Option) -> int | None:
+    return 1 if re.search("distributed", target_of(option)) else None
+
+
+READS: Final[Reads] = {
+    **megatron_config.READS,
+    "seq-length": count("of.model_sequence"),
+    "encoder-seq-length": count("batch.sequence"),
+    "dataset.seq-length": count("batch.sequence"),
+    "dataset.sequence-length": count("batch.sequence"),
+    "dataset.micro-batch-size": count("batch.micro"),
+    "dataset.global-batch-size": count("batch.global"),
+    "trainer.num-nodes": count("of.nodes"),
+    "trainer.devices": count("of.processes"),
+    "num-nodes": count("of.nodes"),
+    "num-gpus-per-node": count("of.processes"),
+    "recipe": Read("of.recipe", Option.word),
+    "dist.use-tp-pp-dp-mapping": megatron.READS["use-tp-pp-dp-mapping"],
+    "model": Read("of.model", target_of),
+    "model-config": Read("of.model_config", target_of),
+    "model-path": Read("of.model_path", lambda option: option.word()),
+    "attention-backend": Read("of.attention", _backend),
+    "mixed-precision": Read("of.precision", _precision),
+    "precision": Read("of.wide", _wide),
+    "fp8-params": flag("of.fp8_gather"),
+    "comm-overlap": Read("of.overlaps", lambda _: True),
+    "bias-activation-fusion": Read("of.fused", Option.is_set),
+    "normalization": Read("model.norm", _norm),
+    "activation": Read("model.mlp", _activation),
+    "bias": Read("of.no_biases", lambda option: None if option.is_set() else True),
+    "activations-checkpoint-granularity": megatron.READS["recompute-granularity"],
+    "activations-checkpoint-method": megatron.READS["recompute-method"],
+    "activations-checkpoint-num-layers": megatron.READS["recompute-num-layers"],
+    "ub-tp-comm-overlap": megatron.READS["tp-comm-overlap"],
+    "tokenizer.type": word("of.tokenizer"),
+    "tokenizer.tokenizer-type": word("of.tokenizer"),
+    "optim": Read("plan.zero", _sharded),
+    "optim.name": Read("plan.zero", _sharded),
+    "optim.overlap-grad-sync": megatron.READS["overlap-grad-reduce"],
+    "optim.overlap-param-sync": megatron.READS["overlap-param-gather"],
+    "optim.grad-sync-dtype": one_of(
+        "framework.gradients.bytes_each", {"bf16": 2, "fp16": 2, "fp32": 4}
+    ),
+    "peft": Read("of.peft", _adapters),
+    "model.peft": Read("of.peft", _adapters),
+}
+"""Options that are read, each with its key; those of Megatron-Core without their section."""
+
+_LOSS: Final = "changes the loss, not the time of a step"
+_START: Final = "start of the job"
+_LOG: Final = "logging"
+_FORM: Final = "form of the file"
+
+IGNORED: Final[Mapping[str, str]] = {
+    "-target-": _FORM,
+    "*.-target-": _FORM,
+    "*-args-": _FORM,
+    "*-partial-": _FORM,
+    "other.*": "not a part of the job",
+    "*init-method.*": _LOSS,
+    "optim.*": "modelled as a fused Adam with 32-bit moments",
+    "trainer.strategy": "modelled as Megatron-Core",
+    "trainer.accumulate-grad-batches": "of the global batch",
+    **dict.fromkeys(
+        ("trainer.max-*", "trainer.min-*", "trainer.val-*", "trainer.limit-*"),
+        "length of the run: set the section training",
+    ),
+    "trainer.*": "no effect on a step",
+    "trainer": "modelled as Megatron-Core",
+    "dataset*": "data loading is not modelled",
+    "tokenizer*": "tokenizer: only its vocabulary counts",
+    "log": _LOG,
+    "log.*": _LOG,
+    "logger*": _LOG,
+    "profiling*": _LOG,
+    "nsys-profile*": _LOG,
+    "exp-manager.*": _LOG,
+    "resume*": "checkpoints: state a run in the section training",
+    "restore-*": "checkpoints: state a run in the section training",
+    "checkpoint*": "checkpoints: state a run in the section training",
+    "ckpt-*": "checkpoints: state a run in the section training",
+    "validation*": "evaluations: state a run in the section training",
+    "scheduler*": _LOSS,
+    "rng*": _LOSS,
+    "dist*": _START,
+    "ft*": "no effect on a step without faults",
+    "inprocess-restart*": "no effect on a step without faults",
+    "rerun-state-machine*": "no effect on a step without faults",
+    "straggler*": _LOG,
+    "nvrx-straggler*": _LOG,
+    "tensor-inspect*": _LOG,
+    "run": _START,
+    "run.*": _START,
+    "pretrain": _START,
+    "finetune": _START,
+    "llm.pretrain": _START,
+    "name": _START,
+    "dir": _START,
+    "hydra.*": _START,
+    "cluster-type": _START,
+    "ddp": "of the section ddp",
+    "optimizer": "of the section optimizer",
+    "train": "of the section train",
+    "data-parallel-size": "follows from the other degrees",
+    "parallel-output": "logits are over the tensor ranks",
+    "should-pad-vocab": "the vocabulary is padded as the profile states",
+    "scatter-embedding-sequence-parallel": "of sequence-parallel",
+    "gradient-as-bucket-view": "gradients are views of the buckets",
+    "find-unused-parameters": "no effect on a step",
+    "megatron-amp-O2": "weights have 16 bits, with a copy of 32 bits",
+    "mcore-gpt": "modelled as Megatron-Core",
+    "transformer-engine": "modelled as layers of Transformer Engine",
+    "fp8-e4m3": "of fp8",
+    "fp8-hybrid": "of fp8",
+    "ub-*": "of ub-tp-comm-overlap, in its usual form",
+    "activations-checkpoint-layers-per-pipeline": "every stage is recomputed alike",
+    "num-micro-batches-with-partial-activation-checkpoints": "every microbatch is recomputed alike",
+    "fsdp": "not modelled within Megatron-Core: set framework to a profile of FSDP",
+    "fsdp-*": "of fsdp",
+    "grad-*": "buckets are those of the profile",
+    "sync-batch-comm": "transfers between stages are those of the profile",
+    "sharp": "the collective library chooses in-switch reduction (set collectives)",
+    "pre-process": "the first stage has the embedding",
+    "post-process": "the last stage has the logits",
+    "generation-config*": "inference",
+    "restore-modelopt-state": "checkpoints: state a run in the section training",
+    "hetereogenous-dist-checkpoint": "checkpoints: state a run in the section training",
+    "heterogeneous-block-specs": "not modelled: layers of different widths",
+    "use-mamba-mem-eff-path": "not modelled: state-space layers",
+    "seq-len-interpolation-factor": _LOSS,
+    "old-context-len": _LOSS,
+    "scale-factor": _LOSS,
+    "low-freq-factor": _LOSS,
+    "high-freq-factor": _LOSS,
+    "apex-transformer-log-level": _LOG,
+    "native-amp-*": _LOSS,
+    "headscale": "not modelled: a factor for each head",
+    "openai-gelu": "as GELU: one pass over the same numbers",
+    "megatron-legacy": "modelled as Megatron-Core",
+    "grad-div-ar-fusion": "buckets are those of the profile",
+    "bias-gelu-fusion-*": "a detail inside of kernels that the profile has as measured",
+    "setup-optimizers": _START,
+    "init-model-parallel": _START,
+    "lazy-init": _START,
+    "replace-progress-bar": _LOG,
+    "progress-interval": _LOG,
+    "data-sampler": "data loading is not modelled",
+    "parallel-devices": _START,
+    "cluster-environment": _START,
+    "fp32": "of the precision",
+    **{key: why for key, why in megatron_config.IGNORED.items() if key not in READS},
+}
+"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
+
+# --- derived keys ---------------------------------------------------------------------------------
+
+
+def _finish(given: Given) -> None:
+    """Derive the keys of the scenario, with the defaults of the classes and of the recipes."""
+    recipe = str(given.pop("recipe", ""))
+    library = _RECIPE.fullmatch(recipe) is not None
+    _model(given, recipe)
+    sequence = given.pop("model_sequence")
+    if sequence is not None:
+        given.usual("batch.sequence", sequence)
+        given.usual("model.sequence", sequence)
+    if given.pop("overlaps") or library:
+        given.usual("framework.gradients.overlap", "always")
+        given.usual("framework.gradients.gather_overlap", True)
+    if library:
+        _recipe_defaults(given, recipe)
+    _formats(given, library)
+    megatron.finish(given)
+    if given.values["framework.gradients.bytes_each"] == 2:
+        given.usual(f"framework.state.{given.values['precision']}.gradients", 2)
+
+
+def _model(given: Given, recipe: str) -> None:
+    """State the shape of the model, or a model of the catalogue by the name of its class."""
+    names = [given.pop("model_path"), given.pop("model_config"), given.pop("model"), recipe]
+    hidden = given.get("model.hidden")
+    if given.pop("fused") is False:
+        gated = given.get("model.mlp") == "gated"
+        given.usual(f"framework.kernels.{'gated_fused' if gated else 'bias_gelu_fused'}", False)
+    if hidden is not None:
+        given.usual("model.ffn", 4 * hidden)
+    if "of.query_groups" in given.values:
+        given.usual("of.grouped_queries", True)
+    if (
+        "model" in given.values
+        or {"model.layers", "model.hidden", "model.heads"} <= given.values.keys()
+    ):
+        return
+    stated = next((name for name in names if name), None)
+    if stated is None:
+        return
+    known = next(filter(None, (catalogue_model(_plain(str(name))) for name in names if name)), None)
+    if known is None:
+        raise ScenarioError(
+            f"{escaped(given.source.file)}: '{escaped(str(stated))}' is in no file of the catalogue"
+            " (name one with --model)"
+        )
+    given.put("model", known)
+    given.assumed["model"] = f"the file of the catalogue for {stated}"
+    _check_shape(given, known)
+
+
+def _plain(name: str) -> str:
+    """Return the name of a model from that of a class or a function.
+
+    >>> _plain("Llama31Config70B"), _plain("llama3_8b_16k_pretrain_config")
+    ('Llama3170B', 'llama3_8b')
+    """
+    return re.sub(
+        r"_\d+k(?=_|$)|_(?:pretrain|finetune|sft|peft)_.*|Model|Provider|Config", "", name
+    )
+
+
+def _check_shape(given: Given, name: str) -> None:
+    """Check what the file states of a model that it names."""
+    record = find("model", name).data
+    for key in ("layers", "hidden", "heads", "ffn"):
+        stated = given.get(f"model.{key}")
+        if stated not in (None, record.get(key)):
+            raise given.wrong(
+                f"model.{key}", f"'{name}' has {record.get(key)} (name another one with --model)"
+            )
+    for key in [key for key in given.values if key.startswith("model.")]:
+        given.disregard(key, f"the shape is that of the model '{name}'")
+
+
+def _recipe_defaults(given: Given, recipe: str) -> None:
+    """State what a recipe of a library has and the file does not."""
+    given.usual("plan.zero", 1)
+    given.usual("framework.experts.grouped", True)
+    elsewhere = f"not in the file: {recipe} may set another one"
+    for key in ("plan.tensor", "plan.pipeline", "plan.context"):
+        given.assume(key, 1, elsewhere)
+    given.assume("batch.micro", 1, elsewhere)
+    given.assume("batch.sequence", 4096, elsewhere)
+
+
+def _formats(given: Given, library: bool) -> None:
+    """State the precision by the name of its recipe."""
+    named = given.pop("precision", "bf16" if library else "").partition(" ")
+    wide = given.pop("wide", named[0])
+    if wide in ("bf16", "fp16"):
+        given.usual(f"of.{wide}", True)
+    if "fp8" in named[2]:
+        recipes = {"mxfp8": "mxfp8", "subchannel": "blockwise", "delayed": "delayed"}
+        recipe = next((form for key, form in recipes.items() if key in named[2]), "tensorwise")
+        given.usual("of.fp8", "hybrid")
+        given.usual("of.fp8_recipe", recipe)
+        given.usual("of.fp8_gather", recipe != "blockwise")
+
+
+NEMO: Final = Launch(_options, READS, IGNORED, _finish)
+"""Configurations and recipes of NeMo and Megatron-Bridge."""
