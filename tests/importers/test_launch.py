@@ -193,6 +193,8 @@ def test_arguments_that_search_prints_are_read_back(name):
     ("options", "key", "value"),
     [
         (["--fp8-format hybrid --fp8-recipe mxfp8"], "precision", "mxfp8"),
+        (["--fp8-format hybrid --fp8-recipe tensorwise"], "framework.kernels.cast_searched.value",
+         True),
         (["--recompute-activations"], "recompute", "selective"),
         (
             ["--recompute-granularity full --recompute-method block --recompute-num-layers 4"],

@@ -58,7 +58,8 @@ LAUNCHES: Final[Mapping[str, tuple[Launch, re.Pattern[str]]]] = {
         LITGPT,
         re.compile(
             rf"^[^#\n]*{COMMAND}"
-            r"|^train:(?!\s+_target_:)[^\n]*\n(?:(?:[ \t#][^\n]*)?\n)*?[ \t]+(?:global|micro)_batch_size:",
+            r"|^train:(?!\s+_target_:)[^\n]*\n(?:(?:[ \t#][^\n]*)?\n)*?"
+            r"[ \t]+(?:global|micro)_batch_size:",
             re.MULTILINE,
         ),
     ),

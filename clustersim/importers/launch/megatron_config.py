@@ -156,7 +156,7 @@ IGNORED: Final[Mapping[str, str]] = {
     "disable-parameter-transpose-cache": _INSIDE,
     "tp-comm-*": "of tp-comm-overlap, in its usual form",
     "tp-only-amax-red": _INSIDE,
-    "moe-*": _INSIDE,
+    "moe-token-dropping": "of moe-expert-capacity-factor",
     "use-kitchen": "not modelled: quantisation by recipes",
     "quant-recipe": "not modelled: quantisation by recipes",
     "fp4": "not modelled: training in 4 bits",
