@@ -174,7 +174,7 @@ def test_a_model_in_another_file_is_named(capsys, tmp_path):
     """A model that is in no file of the catalogue is one line, and --model names another one."""
     text = PRIMUS.replace("llama3_8B", "private_7B")
 
-    with pytest.raises(ClustersimError, match=r":4: model private_7B.yaml: 'private_7B' is"):
+    with pytest.raises(ClustersimError, match=r":4: model private_7B.yaml: is in no file"):
         drafted(text)
     assert drafted(text, model="mixtral-8x7b").data["model"] == "mixtral-8x7b"
     file = tmp_path / "job.yaml"

@@ -17,15 +17,14 @@ from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 from clustersim.catalog.finding import find
-from clustersim.catalog.reading import parse_yaml
-from clustersim.errors import CatalogError, ScenarioError
+from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.importers.launch import megatron, megatron_config
 from clustersim.importers.launch.options import Option, options_in
 from clustersim.importers.launch.syntax.python_file import Recipe, read_recipes, target_of
 from clustersim.importers.launch.serving import catalogue_model
-from clustersim.importers.launch.syntax.shell import whole_number
 from clustersim.importers.launch.table import Given, Launch, Read, Reads, count, flag, one_of, word
+from clustersim.importers.launch.syntax.yaml_file import yaml_document
 from clustersim.importers.source import Source
 
 # --- options by section ---------------------------------------------------------------------------
@@ -56,10 +55,8 @@ def _options(source: Source) -> list[Option]:
     if _PYTHON.search(source.text):
         options = _of_recipe(source)
     else:
-        document = parse_yaml(source.text, source.file, CatalogError)
-        data = document.mapping()
-        plain = _without_targets(_interpolated(data, data, data))
-        options = options_in(replace(document, data=plain))
+        document = yaml_document(source, references=True)
+        options = options_in(replace(document, data=_without_targets(document.data)))
     stated = [option for option in options if option.values != (None,)]
     return [_bare(option) for option in sorted(stated, key=_section_rank)]
 
@@ -74,41 +71,6 @@ def _without_targets(value: Any) -> Any:
         arguments = inner.get("_args_") or []
         return ".".join(str(part) for part in (target, *arguments))
     return inner
-
-
-_REFERENCE: Final = re.compile(r"\$\{([^${}]*)\}")
-_MOST_STEPS: Final = 10
-
-
-def _interpolated(value: Any, table: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """Return the values of a launcher's file, with references to others of the file replaced."""
-    if isinstance(value, dict):
-        return {key: _interpolated(item, value, root) for key, item in value.items()}
-    if not isinstance(value, str):
-        return value
-    text = value
-    for _ in range(_MOST_STEPS):
-        found = _REFERENCE.search(text)
-        known = None if found is None else _referred(found[1], table, root)
-        if found is None or known is None:
-            break
-        if found[0] == text:
-            return known
-        text = text.replace(found[0], str(known)[:100])
-    return text
-
-
-def _referred(reference: str, table: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """Return the value of ``.key``, ``model.key`` or ``multiply:a, b``; None without one."""
-    if reference.startswith("multiply:"):
-        try:
-            return whole_number(reference.partition(":")[2].replace(",", "*"))
-        except ValueError:
-            return None
-    value: Any = table if reference.startswith(".") else root
-    for part in reference.removeprefix("training.").lstrip(".").split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return None if isinstance(value, dict | list) else value
 
 
 def _section_rank(option: Option) -> int:

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from clustersim.catalog.reading import parse_yaml
-from clustersim.errors import CatalogError
 from clustersim.importers.launch import megatron, megatron_config
-from clustersim.importers.launch.options import Option, options_in
-from clustersim.importers.launch.serving import catalogue_model
+from clustersim.importers.launch.options import Option
+from clustersim.importers.launch.serving import state_model
 from clustersim.importers.launch.table import Given, Launch, Read, Reads, flag, one_of
+from clustersim.importers.launch.syntax.yaml_file import yaml_options
 from clustersim.importers.source import Source
 
 _OVERRIDES: Final = re.compile(r"modules\.(?:pre|post|sft)-trainer\.(?:overrides\.)?")
@@ -24,9 +23,7 @@ _DEFAULT: Final = re.compile(r"\$\{\w+:([^${}]*)\}")
 
 
 def _options(source: Source) -> list[Option]:
-    document = parse_yaml(source.text, source.file, CatalogError)
-    stated = [option for option in options_in(document) if option.values != (None,)]
-    return [_override(option) for option in stated]
+    return [_override(option) for option in yaml_options(source)]
 
 
 def _override(option: Option) -> Option:
@@ -103,14 +100,8 @@ def _finish(given: Given) -> None:
     given.pop("framework")
     name = str(given.pop("model", "")).removesuffix(".yaml")
     shaped = "model.hidden" in given.values
-    if "model" not in given.values and not shaped and name:
-        known = catalogue_model(name)
-        if known is None:
-            raise given.wrong(
-                "of.model", f"'{name}' is in no file of the catalogue (name one with --model)"
-            )
-        given.put("model", known)
-        given.assumed["model"] = f"the file of the catalogue for {name}"
+    if name and not shaped:
+        state_model(given, name)
     if not given.get("of.fp16"):
         given.usual("of.bf16", True)
     given.usual("plan.zero", 1)
