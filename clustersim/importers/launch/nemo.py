@@ -21,10 +21,10 @@ from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.importers.launch import megatron, megatron_config
 from clustersim.importers.launch.options import Option, options_in
-from clustersim.importers.launch.syntax.python_file import Recipe, read_recipes, target_of
 from clustersim.importers.launch.serving import catalogue_model
-from clustersim.importers.launch.table import Given, Launch, Read, Reads, count, flag, one_of, word
+from clustersim.importers.launch.syntax.python_file import Recipe, read_recipes, target_of
 from clustersim.importers.launch.syntax.yaml_file import yaml_document
+from clustersim.importers.launch.table import Given, Launch, Read, Reads, count, flag, one_of, word
 from clustersim.importers.source import Source
 
 # --- options by section ---------------------------------------------------------------------------

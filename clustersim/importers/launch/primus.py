@@ -13,8 +13,8 @@ from typing import Final
 from clustersim.importers.launch import megatron, megatron_config
 from clustersim.importers.launch.options import Option
 from clustersim.importers.launch.serving import state_model
-from clustersim.importers.launch.table import Given, Launch, Read, Reads, flag, one_of
 from clustersim.importers.launch.syntax.yaml_file import yaml_options
+from clustersim.importers.launch.table import Given, Launch, Read, Reads, flag, one_of
 from clustersim.importers.source import Source
 
 _OVERRIDES: Final = re.compile(r"modules\.(?:pre|post|sft)-trainer\.(?:overrides\.)?")
