@@ -1,6 +1,7 @@
 """Launch files of programs on Megatron-Core: NeMo, Megatron-Bridge and Primus."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -234,6 +235,24 @@ def test_a_binary_or_long_file_is_one_line(text):
         as_source("job.py", text.encode() + b"\0")
     with pytest.raises(ClustersimError, match=r"has more than 1,000,000 lines"):
         as_source("job.py", (text + "#\n" * 1_000_000).encode())
+
+
+@pytest.mark.parametrize("word", ["trainer:\n", "modules:\n  ", "nemo.", "import nemo_run ", " \n"])
+def test_a_format_is_looked_for_in_one_pass(word):
+    """The start of a sign that is repeated 40,000 times takes no time."""
+    begin = time.perf_counter()
+
+    assert launch_format(word * 40_000) in (None, "nemo")
+    assert time.perf_counter() - begin < 5
+
+
+def test_a_long_name_of_a_function_takes_no_time():
+    """A name of 100,000 letters is no recipe, at once."""
+    begin = time.perf_counter()
+
+    with pytest.raises(ClustersimError, match="has no recipe"):
+        drafted(f"import megatron.bridge\nx = {'a_' * 50_000}recipe()")
+    assert time.perf_counter() - begin < 5
 
 
 @pytest.mark.parametrize("text", [BRIDGE, NEMO, LAUNCHER, DUMP, PRIMUS])

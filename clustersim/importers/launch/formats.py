@@ -83,12 +83,14 @@ LAUNCHES: Final[Mapping[str, tuple[Launch, re.Pattern[str]]]] = {
         NEMO,
         re.compile(
             r"^[^#\n]*(?:\bmegatron\.bridge\b|\bnemo\.collections\b|\bimport nemo_run\b)"
-            r"|^trainer:(?=[^\0]*^ +(?:tensor_model_parallel_size|encoder_seq_length):)"
-            r"|^model:(?=[^\0]*^ +tensor_model_parallel_size:)(?=[^\0]*^trainer:)",
+            r"|\A(?=[\s\S]*^trainer:)[\s\S]*^ +(?:tensor_model_parallel_size|encoder_seq_length):",
             re.MULTILINE,
         ),
     ),
-    "primus": (PRIMUS, re.compile(r"^modules:[^\0]*^ +(?:pre|post|sft)_trainer:", re.MULTILINE)),
+    "primus": (
+        PRIMUS,
+        re.compile(r"\A(?=[\s\S]*^modules:)[\s\S]*^ +(?:pre|post|sft)_trainer:", re.MULTILINE),
+    ),
     "megatron": (MEGATRON, _command(_OF_MEGATRON)),
 }
 """Each launch format: how it is read, and a pattern of its files."""

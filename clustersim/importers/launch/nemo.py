@@ -96,7 +96,7 @@ def _of_recipe(source: Source) -> list[Option]:
     """Return the options of the only job of a Python file, and those of all else in it."""
     recipes = [recipe for recipe in read_recipes(source) if not recipe.called]
     jobs = [recipe for recipe in recipes if any(map(_is_of_job, recipe.options))]
-    jobs = jobs or [one for one in recipes if _RECIPE.fullmatch(one.target)]
+    jobs = jobs or [one for one in recipes if _of_library(one.target)]
     if not jobs:
         raise ScenarioError(f"{escaped(source.file)}: has no recipe or configuration of a job")
     if len(jobs) > 1:
@@ -137,8 +137,15 @@ def _overlaps(job: Recipe) -> list[Option]:
 _RECIPE: Final = re.compile(r"(?:.*\.)?_?[a-z]\w*_(?:recipe|config|common)(?:_\w+)?")
 """Functions of the libraries that return a whole job."""
 
+_LONGEST_NAME: Final = 200
+"""Limit of the name of such a function [characters]."""
+
 _BACKENDS: Final = {"1": "flash", "2": "fused", "3": "unfused", "4": "local", "5": "auto"}
 """Numbers of `AttnBackend` of Megatron-Core, which a dump has."""
+
+
+def _of_library(target: str) -> bool:
+    return len(target) <= _LONGEST_NAME and _RECIPE.fullmatch(target) is not None
 
 
 def _backend(option: Option) -> str:
@@ -344,7 +351,7 @@ IGNORED: Final[Mapping[str, str]] = {
 def _finish(given: Given) -> None:
     """Derive the keys of the scenario, with the defaults of the classes and of the recipes."""
     recipe = str(given.pop("recipe", ""))
-    library = _RECIPE.fullmatch(recipe) is not None
+    library = _of_library(recipe)
     _model(given, recipe)
     sequence = given.pop("model_sequence")
     if sequence is not None:
