@@ -200,7 +200,7 @@ def test_a_model_in_another_file_is_named(capsys, tmp_path):
         (BRIDGE + "cfg.peft = LoRA(dim=16)", ":5: .*adapters of this format are not read"),
         (BRIDGE + "cfg.train.global_batch_size = (", ":5: is not Python"),
         (BRIDGE + "other = llama3_70b_pretrain_config()\nother.model.seq_length = 1",
-         r"has several jobs: cfg \(line 2\), other \(line 5\)"),
+         r"has 2 jobs: cfg \(line 2\), other \(line 5\)"),
         ("import megatron.bridge\nprint(1)", "has no recipe or configuration of a job"),
         (BRIDGE.replace("llama3_8b", "private"), "'private_pretrain_config' is in no file"),
         (NEMO + "recipe.trainer.devices = 4", ":6: .*a node of 'dgx-h100' has 8 devices"),
@@ -240,19 +240,19 @@ def test_a_binary_or_long_file_is_one_line(text):
 @pytest.mark.parametrize("word", ["trainer:\n", "modules:\n  ", "nemo.", "import nemo_run ", " \n"])
 def test_a_format_is_looked_for_in_one_pass(word):
     """The start of a sign that is repeated 40,000 times takes no time."""
-    begin = time.perf_counter()
+    begin = time.process_time()
 
     assert launch_format(word * 40_000) in (None, "nemo")
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 def test_a_long_name_of_a_function_takes_no_time():
     """A name of 100,000 letters is no recipe, at once."""
-    begin = time.perf_counter()
+    begin = time.process_time()
 
     with pytest.raises(ClustersimError, match="has no recipe"):
         drafted(f"import megatron.bridge\nx = {'a_' * 50_000}recipe()")
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize("text", [BRIDGE, NEMO, LAUNCHER, DUMP, PRIMUS])

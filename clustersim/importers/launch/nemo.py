@@ -100,9 +100,9 @@ def _of_recipe(source: Source) -> list[Option]:
     if not jobs:
         raise ScenarioError(f"{escaped(source.file)}: has no recipe or configuration of a job")
     if len(jobs) > 1:
-        names = ", ".join(f"{job.name} (line {job.place.line})" for job in jobs)
+        names = ", ".join(f"{job.name[:40]} (line {job.place.line})" for job in jobs[:4])
         raise ScenarioError(
-            f"{escaped(source.file)}: has several jobs: {escaped(names)} (keep one)"
+            f"{escaped(source.file)}: has {len(jobs)} jobs: {escaped(names)} (keep one)"
         )
     (job,) = jobs
     others = [
