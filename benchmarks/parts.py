@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.commands import commands
 from benchmarks.executors import executors
+from benchmarks.explore import explore
 from benchmarks.growth import growth
 from benchmarks.layouts import layouts
 from benchmarks.network import network
@@ -21,5 +22,6 @@ PARTS: dict[str, Callable[[int, str], Iterator[Table]]] = {
     "network": network,
     "routing": routing,
     "search": searches,
+    "explore": explore,
 }
 """From the number of repetitions and a temporary folder to tables."""

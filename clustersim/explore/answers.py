@@ -10,11 +10,11 @@ from clustersim.answers import record
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import ScenarioError
 from clustersim.explore.fields import Kind, fields_of
-from clustersim.explore.question import Home, Question, changes_of
+from clustersim.explore.question import Home, Question, loaded_of
 from clustersim.render.page.page import Page, render_sections
 from clustersim.render.study_folder import StudyFiles, write_study
 from clustersim.runs.arguments import settings_of
-from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.studies.search import SearchAnswer
 
 MOST_DEVICES: Final = 16_384
@@ -25,9 +25,6 @@ MOST_REQUESTS: Final = 20_000
 MOST_USERS: Final = 4_096
 SECONDS: Final = 60.0
 """Time after which a search ends with the best so far [s]."""
-
-LEFT_OUT: Final = frozenset({"sources", "scenario"})
-"""Sections of the page of a run that only its file has."""
 
 Report = Callable[[str], None]
 """Shows how far an answer is, in words."""
@@ -83,11 +80,10 @@ def posed(question: Question, home: Home) -> Posed:
         when it is invalid, or larger than this page computes.
     """
     scenario, _ = home.source(question)
-    changes = changes_of(question, home)
-    loaded = load_any(scenario, changes)
+    loaded = loaded_of(question, home)
     if problem := too_large(loaded):
         raise ScenarioError(f"{problem} (the command has other limits: clustersim run)")
-    return Posed(question, scenario, changes, loaded)
+    return Posed(question, scenario, tuple(map(str, loaded.changes)), loaded)
 
 
 def too_large(loaded: Loaded | LoadedService) -> str:
@@ -128,7 +124,7 @@ def _step(given: Posed) -> Answered:
     loaded = given.loaded
     assert isinstance(loaded, Loaded), "the kind of the question is that of the scenario"
     result = simulate(loaded, advise=True)
-    shown = page(result, loaded, command=given.command)
+    shown = page(result, loaded, command=given.command, sources=False)
     return Answered(
         shown, lambda folder: write(result, loaded, folder, None, command=given.command)
     )
@@ -301,10 +297,10 @@ def shown(
     given = posed(question, home)
     answered = VIEWS[view].page(given, report, stopped)
     page = answered.page
-    sections = tuple(each for each in page.sections if each.id not in LEFT_OUT)
     if pinned is not None and view == "answer":
-        sections = (*_difference(posed(pinned, home), given), *sections)
-    html = render_sections(replace(page, sections=sections))
+        before = _difference(posed(pinned, home), given)
+        page = replace(page, sections=(*before, *page.sections))
+    html = render_sections(page)
     return Shown(page.title, page.subtitle, html, copies(given), answered.best)
 
 

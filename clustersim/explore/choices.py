@@ -5,8 +5,8 @@ from typing import Final
 
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.explore.fields import fields_of
-from clustersim.explore.question import Home, Question, changes_of
-from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.explore.question import Home, Question, loaded_of
+from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.simulation.service.serve import check_service
 from clustersim.simulation.step.build import build_job
 
@@ -29,8 +29,7 @@ def reasons(question: Question, home: Home) -> Mapping[str, Mapping[str, str]]:
 def reason(question: Question, home: Home) -> str:
     """Return why a question is not valid, in one line; empty if it is."""
     try:
-        loaded = load_any(home.source(question)[0], changes_of(question, home))
-        check_layout(loaded)
+        check_layout(loaded_of(question, home))
     except (ScenarioError, CatalogError, PlanError) as problem:
         return brief(str(problem))
     return ""

@@ -226,8 +226,8 @@ def _text(loaded: Loaded | LoadedService, field: Field) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def changes_of(question: Question, home: Home) -> tuple[str, ...]:
-    """Return the changes of a question, with the degrees that follow from the others.
+def loaded_of(question: Question, home: Home) -> Loaded | LoadedService:
+    """Return the scenario of a question, with the degrees that follow from the others.
 
     Replicas of training take the devices that the other degrees leave; without tensor ranks there
     is no sequence parallelism, and without stages no schedule of several chunks.
@@ -244,15 +244,15 @@ def changes_of(question: Question, home: Home) -> tuple[str, ...]:
         others = (*LOADS, "load.offline", "load.batch", "load.requests", "load.warm_up")
         changes += [f"{other}=null" for other in others if other != kept]
     changes += question.more
-    if question.kind == "service":
-        return tuple(changes)
-    fixed = {change.partition("=")[0] for change in changes}
-    return (*changes, *_derived(load_any(scenario, changes), fixed))
+    loaded = load_any(scenario, changes)
+    if isinstance(loaded, LoadedService):
+        return loaded
+    derived = _derived(loaded, {change.partition("=")[0] for change in changes})
+    return loaded.changed(derived) if derived else loaded
 
 
-def _derived(loaded: Loaded | LoadedService, fixed: set[str]) -> Sequence[str]:
+def _derived(loaded: Loaded, fixed: set[str]) -> Sequence[str]:
     """Return changes of degrees that follow from the others."""
-    assert isinstance(loaded, Loaded), "of training"
     plan, found = loaded.scenario.plan, []
     if plan.tensor == 1 and plan.sequence_parallel:
         found.append("plan.sequence_parallel=false")

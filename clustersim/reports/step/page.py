@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 
 def page(
-    result: "Result", loaded: "Loaded", timeline: "Timeline | None" = None, command: str = ""
+    result: "Result",
+    loaded: "Loaded",
+    timeline: "Timeline | None" = None,
+    command: str = "",
+    *,
+    sources: bool = True,
 ) -> Page:
     """Return the page of a result.
 
@@ -34,6 +39,7 @@ def page(
     loaded : the scenario, for the sources of its values
     timeline : the chart of its pipeline, if there is one already
     command : the command line that the page names
+    sources : whether it ends with the sources of all values and the scenario
     """
     lines = {row.label: row.text for row in rows(result)}
     return Page(
@@ -49,11 +55,14 @@ def page(
             links(result),
             _groups(result),
             _published(result),
-            sources_section(loaded.tree),
-            scenario(loaded.tree, _text_of(loaded)),
+            *(_sources(loaded) if sources else ()),
         ),
         command=command,
     )
+
+
+def _sources(loaded: "Loaded") -> tuple[Section, ...]:
+    return sources_section(loaded.tree), scenario(loaded.tree, _text_of(loaded))
 
 
 def _text_of(loaded: "Loaded") -> str:
