@@ -203,6 +203,8 @@ def test_a_model_in_another_file_is_named(capsys, tmp_path):
          r"has 2 jobs: cfg \(line 2\), other \(line 5\)"),
         ("import megatron.bridge\nprint(1)", "has no recipe or configuration of a job"),
         (BRIDGE.replace("llama3_8b", "private"), "'private_pretrain_config' is in no file"),
+        (BRIDGE + f"cfg.train.micro_batch_size = {'a' * 5000}(1)", ":5: .*would have to be run"),
+        (BRIDGE.replace("llama3_8b", "a" * 5000), "is in no file"),
         (NEMO + "recipe.trainer.devices = 4", ":6: .*a node of 'dgx-h100' has 8 devices"),
         (LAUNCHER + "  ffn_hidden_size: ${multiply:4, ${.none}}", ":9: .* is not known from"),
         (LAUNCHER + "  normalization: batchnorm", ":9: .*is not modelled"),
@@ -225,6 +227,7 @@ def test_a_wrong_file_is_one_line(text, problem):
 
     assert re.search(problem, str(raised.value)), raised.value
     assert str(raised.value).startswith("job.py")
+    assert len(str(raised.value)) < 500
     assert "\n" not in str(raised.value)
 
 

@@ -67,9 +67,10 @@ def _without_targets(value: Any) -> Any:
         return value
     inner = {key: _without_targets(item) for key, item in value.items() if key != "_call_"}
     target = inner.get("_target_")
-    if target is not None and inner.keys() <= {"_target_", "_args_"}:
-        arguments = inner.get("_args_") or []
-        return ".".join(str(part) for part in (target, *arguments))
+    arguments = inner.get("_args_") or []
+    known = isinstance(arguments, list) and all(isinstance(part, int | str) for part in arguments)
+    if isinstance(target, str) and known and inner.keys() <= {"_target_", "_args_"}:
+        return ".".join([target, *map(str, arguments)])
     return inner
 
 
@@ -390,11 +391,11 @@ def _model(given: Given, recipe: str) -> None:
     known = next(filter(None, (catalogue_model(_plain(str(name))) for name in names if name)), None)
     if known is None:
         raise ScenarioError(
-            f"{escaped(given.source.file)}: '{escaped(str(stated))}' is in no file of the catalogue"
+            f"{escaped(given.source.file)}: '{escaped(str(stated)[:80])}' is in no file of the catalogue"
             " (name one with --model)"
         )
     given.put("model", known)
-    given.assumed["model"] = f"the file of the catalogue for {stated}"
+    given.assumed["model"] = f"the file of the catalogue for {str(stated)[:80]}"
     _check_shape(given, known)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from clustersim.catalog.reading import Document, Place
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
-from clustersim.importers.launch.syntax.shell import Command, Word
+from clustersim.importers.launch.syntax.shell import Command, Word, shortened
 from clustersim.importers.launch.syntax.shell import whole_number as sum_of
 from clustersim.importers.source import Source
 
@@ -191,5 +191,5 @@ def _inside(
     shown = ".".join(str(part) for part in path)
     values = tuple(data) if isinstance(data, list) else (data,)
     found = re.search(r"\$\{[^}]*\}", data) if isinstance(data, str) else None
-    unknown = f"{found[0]} is not known from the file" if found else ""
+    unknown = f"{shortened(found[0])} is not known from the file" if found else ""
     yield Option(prefix + shown.lstrip("-").replace("_", "-"), values, shown, place, unknown)

@@ -27,7 +27,7 @@ from clustersim.importers.launch.syntax.python_values import (
     options_within,
     parts_of,
 )
-from clustersim.importers.launch.syntax.shell import whole_number
+from clustersim.importers.launch.syntax.shell import shortened, whole_number
 from clustersim.importers.source import Source
 
 MOST_LETTERS: Final = 400_000
@@ -165,7 +165,7 @@ class _Scope:
             value = given.get(name, given.get(str(index)))
             if value is None and usual is not None:
                 value = self.value(usual)
-            why = f"{name} is an argument of {node.name}()"
+            why = f"{shortened(name)} is an argument of {shortened(node.name)}()"
             self.variables[name] = value or Plain((name,), argument.lineno, why)
         self.run(node.body)
         self.close(self.returned)
@@ -244,7 +244,7 @@ class _Scope:
         old = fields.get(name)
         if self.condition and (owners or old is not None) and old != value:
             text = ".".join(path)
-            why = f"{text} depends on a condition (line {self.condition})"
+            why = f"{shortened(text)} depends on a condition (line {self.condition})"
             value = Plain((text,), target.lineno, why)
         fields[name] = value
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from clustersim.catalog.reading import Place
 from clustersim.importers.launch.options import Option
+from clustersim.importers.launch.syntax.shell import shortened
 from clustersim.importers.source import Source
 
 MOST_OPTIONS: Final = 20_000
@@ -107,7 +108,7 @@ def _within(source: Source, made: Made, path: tuple[str, ...]) -> Iterator[Optio
 
 def needs_a_call(target: str) -> str:
     """Return why what a call makes is not known."""
-    return f"{target}(...) would have to be run"
+    return f"{shortened(target)}(...) would have to be run"
 
 
 def _plain(name: str) -> str:

@@ -410,7 +410,7 @@ class _Expansion:
             elif piece[0] == "\\":
                 yield _Part(piece[1:] if not quoted or piece[1:] in '"\\$`' else piece)
             elif piece[0] == "`":
-                yield _Part(piece, unknown=f"{_short(piece)} would have to be run")
+                yield _Part(piece, unknown=f"{shortened(piece)} would have to be run")
             elif piece[0] == "$":
                 expanded, end = self._dollar(text, at, end, quoted)
                 yield from expanded
@@ -424,7 +424,7 @@ class _Expansion:
         if piece.startswith("$((") and piece.endswith("))"):
             return [self._sum(piece)], end
         if piece.startswith("$("):
-            return [_Part(piece, unknown=f"{_short(piece)} would have to be run")], end
+            return [_Part(piece, unknown=f"{shortened(piece)} would have to be run")], end
         if piece.startswith("${"):
             return self._braced(piece, quoted), end
         name = _NAME.match(text, at + 1)
@@ -438,7 +438,7 @@ class _Expansion:
     def _braced(self, piece: str, quoted: bool) -> list[_Part]:
         given = _BRACED.match(piece[2:-1])
         if given is None:
-            return [_Part(piece, unknown=f"{_short(piece)} would have to be run")]
+            return [_Part(piece, unknown=f"{shortened(piece)} would have to be run")]
         name, index, _, otherwise = given.groups()
         if name not in self.variables and otherwise is not None and self.level < MOST_NESTED:
             inner = _Expansion(self.source, self.variables, self.line, self.level + 1)
@@ -465,7 +465,7 @@ class _Expansion:
         try:
             value = whole_number(terms)
         except ValueError:
-            return _Part(piece, unknown=f"{_short(piece)} would have to be run")
+            return _Part(piece, unknown=f"{shortened(piece)} would have to be run")
         return _Part(str(value))
 
     def _term(self, name: str) -> str:
@@ -538,9 +538,10 @@ def _fields(parts: Iterator[_Part], line: int) -> list[Word]:
 def _own(text: str) -> str:
     """Return why a word that was split from a longer value is unknown, if it is."""
     found = re.search(r"\$\(.*|`.*|\$\{?[\w@*#]+\}?", text)
-    return f"{_short(found[0])} is not known from the file" if found else ""
+    return f"{shortened(found[0])} is not known from the file" if found else ""
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return a piece of a file in one line of at most 40 characters."""
     one = " ".join(text.split())
     return one if len(one) <= 40 else f"{one[:37]}..."
