@@ -391,8 +391,8 @@ def _model(given: Given, recipe: str) -> None:
     known = next(filter(None, (catalogue_model(_plain(str(name))) for name in names if name)), None)
     if known is None:
         raise ScenarioError(
-            f"{escaped(given.source.file)}: '{escaped(str(stated)[:80])}' is in no file of the catalogue"
-            " (name one with --model)"
+            f"{escaped(given.source.file)}: '{escaped(str(stated)[:80])}' is in no file of the"
+            " catalogue (name one with --model)"
         )
     given.put("model", known)
     given.assumed["model"] = f"the file of the catalogue for {str(stated)[:80]}"
