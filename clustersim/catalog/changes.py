@@ -7,7 +7,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from clustersim.catalog.reading import Key, Place, _dotted, parse_yaml
@@ -40,11 +40,13 @@ class Change:
     path : keys that lead to it
     value : the new value, or the `Scale` of the present one
     text : the change as ``--set`` takes it
+    origin : what states it, where that is no ``--set``
     """
 
     path: Key
     value: Any
     text: str
+    origin: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         """Return the change as ``--set`` takes it."""
@@ -53,7 +55,7 @@ class Change:
     @property
     def place(self) -> Place:
         """Where the new value comes from, as messages name it."""
-        return setting_place(self.text)
+        return Place(self.origin) if self.origin else setting_place(self.text)
 
 
 Settings = Iterable[str | Change] | Mapping[str, Any]

@@ -17,6 +17,7 @@ from clustersim.catalog.finding import look_up
 from clustersim.catalog.reading import Document, Key
 from clustersim.catalog.tree import Tree, bare, value_at
 from clustersim.errors import CatalogError
+from clustersim.scenario.anchors import apply_anchor
 
 REFERENCES: Final[dict[Key, str]] = {
     ("cluster",): "cluster",
@@ -66,7 +67,12 @@ def may_name_files(change: Change) -> bool:
     True
     """
     within = any(change.path == path[: len(change.path)] for path in REFERENCES)
-    return within or is_reference(change)
+    return within or is_reference(change) or _is_anchor(change)
+
+
+def _is_anchor(change: Change) -> bool:
+    """Whether a change names an anchor."""
+    return change.path == ("anchor",)
 
 
 def _rename(tree: Tree, change: Change) -> None:
@@ -87,6 +93,8 @@ def resolve(
 ) -> None:
     """Look up the names in a tree and carry out changes: of names before, of values after.
 
+    The factors of an anchor multiply the values of the catalogue, before changes of values.
+
     Parameters
     ----------
     folder : where a file of that name wins over a shipped one
@@ -94,9 +102,12 @@ def resolve(
     """
     for change in filter(is_reference, changes):
         _rename(tree, change)
+    for change in filter(_is_anchor, changes):
+        tree.set(change)
     _look_up_all(tree, (), folder, references)
+    apply_anchor(tree, folder)
     for change in changes:
-        if not is_reference(change):
+        if not is_reference(change) and not _is_anchor(change):
             carry_out(change, tree)
             _look_up_all(tree, change.path, folder, references)  # the new value may hold names
     _look_up_all(tree, ("training",), folder, references)  # of a run that a change states

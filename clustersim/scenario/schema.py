@@ -32,6 +32,7 @@ from clustersim.catalog.machines import ClusterRecord
 from clustersim.catalog.models import ModelRecord
 from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
+from clustersim.scenario.anchors import AnchorFile
 from clustersim.scenario.costs import CostsFile
 from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.scaling import Scaling
@@ -377,6 +378,7 @@ class Scenario(ScenarioBase):
     model: ModelRecord
     framework: FrameworkRecord
     training: Training | None = None
+    anchor: AnchorFile | None = None
 
     @property
     def devices(self) -> int:
@@ -405,6 +407,9 @@ class ScenarioFile(ScenarioBase):
     model: str | Name
     framework: str | Name
     training: TrainingFile | None = Field(None, description="the whole run that the step is of")
+    anchor: str | None = Field(
+        None, description="file of factors from logs of this job, written by `check --anchor`"
+    )
 
 
 def json_schema(file: type[BaseModel] = ScenarioFile) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """`clustersim check LOG --scenario SCENARIO`: a log next to its prediction."""
 
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,10 +10,12 @@ from clustersim.cli.options import (
     LaunchCluster,
     LaunchModel,
     LaunchNodes,
+    command_line,
     machine_settings,
     option,
     print_rows,
     print_table,
+    progress_bar,
 )
 from clustersim.cli.output import echo
 from clustersim.cli.studies import StudyOptions, folder_of, study_options
@@ -40,14 +44,38 @@ def check(
     cluster: LaunchCluster = None,
     nodes: LaunchNodes = None,
     model: LaunchModel = None,
+    anchor: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Write the factors on the catalogue's values that explain the log, for other scenarios"
+            " of the job: 'anchor: FILE'.",
+        ),
+    ] = None,
 ) -> None:
     """Compare a log with its prediction: normal, slow or fast, and the likely causes."""
-    machine = machine_settings(cluster, nodes, model)
-    study = study.with_settings(machine)
-    study.run("check", log, folder_of([scenario]), _show, {"scenario": scenario}, scenario=scenario)
+    import clustersim
+    from clustersim.catalog.writing import check_new, write_new
+
+    study = study.with_settings(machine_settings(cluster, nodes, model))
+    place = study.destination("check", folder_of([scenario]))
+    if anchor is not None:
+        check_new(anchor, force=study.force)
+    command = command_line("check", [log], set=study.settings, scenario=scenario, anchor=anchor)
+    with progress_bar("check", study.store) as on_progress:
+        answer = clustersim.check(
+            log,
+            scenario=scenario,
+            anchor=anchor is not None,
+            on_progress=on_progress,
+            **study.execution(),
+        )
+    if anchor is not None and answer.anchor is not None:
+        write_new(anchor, answer.anchor.file, force=study.force)
+    study.report("check", place, answer, command, partial(_show, anchor))
 
 
-def _show(answer: "CheckAnswer", written: "list[Row]") -> None:
+def _show(anchor: Path | None, answer: "CheckAnswer", written: "list[Row]") -> None:
     """Print the verdict, measured and predicted values, then the causes."""
     from clustersim.studies.check import text
 
@@ -58,6 +86,10 @@ def _show(answer: "CheckAnswer", written: "list[Row]") -> None:
     if causes := text.cause_table(answer):
         echo()
         print_table(causes[: 1 + text.MOST_CAUSES], text.WORDS)
+    if factors := text.anchor_table(answer):
+        echo()
+        print_table(factors, text.WORDS)
+        print_rows(None, list(text.anchor_rows(answer, anchor)))
     if written:
         echo()
         print_rows(None, written)

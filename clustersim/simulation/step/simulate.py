@@ -18,7 +18,6 @@ from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import average, recomputed
 from clustersim.metrics.bounds import check_step
 from clustersim.metrics.communication import hottest, links_of_groups
-from clustersim.metrics.prediction_interval import Interval, interval, shipped_reach, size_of
 from clustersim.program.compile import Compilation, compile_program
 from clustersim.program.job import Job
 from clustersim.program.program import Program
@@ -29,6 +28,7 @@ from clustersim.scenario.schema import Scenario
 from clustersim.simulation.expectations import read_expectations
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.step.advice import Tools, advice
+from clustersim.simulation.step.anchored import step_interval
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.disturbed import disturbance_answers
 from clustersim.simulation.step.result import Result
@@ -140,6 +140,7 @@ def _measured(
     adapters = tuned_flops(job.model, job.finetune, sequences, job.frozen_ends)
     hardware = hardware_flops(job.model, sequences, job.layers.recomputed) + adapters
     fused = job.shard.attention == "flash"
+    attribution = average(timeline, program.actors)
     return Result(
         name=loaded.name,
         scenario=scenario,
@@ -147,12 +148,12 @@ def _measured(
         timeline=timeline,
         memory=memory,
         step_time=duration,
-        interval=_interval(duration, scenario),
+        interval=step_interval(duration, scenario, attribution),
         model_flops=model_flops(job.model, sequences) + adapters,
         hardware_flops=hardware,
         executed_flops=hardware
         - (masked_flops(job.model, sequences, job.layers.recomputed) if fused else 0.0),
-        attribution=average(timeline, program.actors),
+        attribution=attribution,
         recomputed=recomputed(program),
         links=tuple(hottest(program.carried, duration)),
         groups=tuple(links_of_groups(job.cluster, job.placement, embedding=job.reduces_embedding)),
@@ -163,12 +164,6 @@ def _measured(
         departures=loaded.departures,
         disturbances=disturbance_answers(loaded, job.placement),
     )
-
-
-def _interval(step_time: float, scenario: Scenario) -> Interval:
-    """Return the step times that are expected, by measured runs on the same accelerator."""
-    accelerator, nodes = scenario.cluster.node.accelerator.name, size_of(scenario.cluster.nodes)
-    return interval(step_time, shipped_reach(accelerator, nodes))
 
 
 def _advised(result: Result, loaded: Loaded) -> Result:

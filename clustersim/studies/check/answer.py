@@ -31,9 +31,9 @@ from clustersim.runs.variants import Variant
 from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
+from clustersim.studies.check.anchor import AnchorAnswer, Question, answer_of
 from clustersim.studies.check.causes import (
     Base,
-    Candidate,
     Cause,
     candidates_of,
     exceeds,
@@ -66,6 +66,7 @@ class CheckAnswer:
     conventions : how the log counts FLOPs and the peak of its MFU
     causes : what may explain a longer time, the most likely first
     log : what the log is made of; null of a service
+    anchor : factors on the catalogue's values that explain the log, where they are requested
     """
 
     verdict: Verdict
@@ -78,6 +79,7 @@ class CheckAnswer:
     conventions: tuple[Convention, ...] = ()
     causes: tuple[Cause, ...] = ()
     log: LogSummary | None = None
+    anchor: AnchorAnswer | None = None
 
 
 def check(
@@ -85,6 +87,7 @@ def check(
     *,
     scenario: str | Mapping[str, Any],
     settings: Settings = (),
+    anchor: bool = False,
     **execution: Unpack[Execution],
 ) -> CheckAnswer:
     """Compare a log of training, or the result of a serving benchmark, with the prediction.
@@ -95,6 +98,8 @@ def check(
     scenario : file or name of a shipped scenario, or a launch file; ``"A plan.zero=1"`` is A with a
         change; or its keys and values as a dict
     settings : changes of the scenario, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
+    anchor : whether factors on the catalogue's values are fitted to the log, for other scenarios of
+        the job
     store : run cache (SQLite); in memory if None
     jobs : number of processes; one per core if None
     executor : address of a Dask cluster to run on instead: ``dask://HOST:PORT``, ``dask:FILE.yaml``
@@ -113,10 +118,13 @@ def check(
     if isinstance(loaded, LoadedService):
         if isinstance(read, Log):
             raise _other_kind(read, "a log of training", loaded, "a serving scenario")
+        if anchor:
+            raise ScenarioError(f"{loaded.name}: a service has no anchor (leave out --anchor)")
         return _service(read, variant, loaded, execution)
     if isinstance(read, Benchmark):
         raise _other_kind(read, "the result of a serving benchmark", loaded, "of training")
-    return _step(read, variant, loaded, execution)
+    checked = _step(read, variant, loaded, execution)
+    return _anchored(checked, variant, loaded, execution) if anchor else checked
 
 
 def _read(path: Path) -> Log | Benchmark:
@@ -181,7 +189,8 @@ def _step(read: Log, variant: Variant, loaded: Loaded, execution: Execution) -> 
     if exceeds(seconds, answer.step_time_s, summary.error):
         base = Base(answer, bare(loaded.tree.data.get("disturbances", [])))
         candidates = candidates_of(base)
-        times = _times(variant, loaded, candidates, execution)
+        sizes = [size.settings for candidate in candidates for size in candidate.sizes]
+        times = _times(variant, loaded, sizes, execution)
         causes = (*ranked(seconds, summary.error, base, candidates, times), *causes)
     numbers = answer.measures()
     alike = {each.quantity: each.predicted for each in conventions if each.predicted is not None}
@@ -215,23 +224,42 @@ def _peaks(conventions: Sequence[Convention]) -> list[Cause]:
 
 
 def _times(
-    variant: Variant, loaded: Loaded, candidates: Sequence[Candidate], execution: Execution
+    variant: Variant,
+    loaded: Loaded,
+    changes: Sequence[tuple[str, ...]],
+    execution: Execution,
 ) -> dict[tuple[str, ...], float]:
-    """Return the step time of each size of each cause that can be run."""
-    sizes = [size.settings for candidate in candidates for size in candidate.sizes]
+    """Return the step time with each of some changes with which the scenario can be run."""
     every = [
         replace(
-            variant, settings=(*variant.settings, *settings), point={"cause": " ".join(settings)}
+            variant, settings=(*variant.settings, *settings), point={"change": " ".join(settings)}
         )
-        for settings in sizes
+        for settings in changes
     ]
     study = study_of("check", loaded.name, loaded.scenario.title, every)
     runs = run_study(study, every, **execution)
     return {
         settings: run.step.step_time_s
-        for settings, run in zip(sizes, runs, strict=True)
+        for settings, run in zip(changes, runs, strict=True)
         if run.step is not None
     }
+
+
+def _anchored(
+    checked: CheckAnswer, variant: Variant, loaded: Loaded, execution: Execution
+) -> CheckAnswer:
+    """Return a check with the anchor of its log."""
+    assert checked.log is not None, "only logs of training are anchored"
+    question = Question(loaded.scenario, _run(variant, loaded, execution))
+    slopes = question.slopes(_times(variant, loaded, [*question.settings.values()], execution))
+    normal = checked.verdict in ("normal", "unknown")
+    seconds = checked.measured["step_time_s"]
+    anchor = question.anchor(question.logged(checked.log, seconds, slopes, normal=normal))
+    changes = question.changes(anchor)
+    predicted = question.answer.step_time_s
+    if changes:
+        predicted = _times(variant, loaded, [changes], execution)[changes]
+    return replace(checked, anchor=answer_of(anchor, predicted))
 
 
 def widened(interval: Interval, predicted: float, error: float) -> Interval:

@@ -10,7 +10,14 @@ from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.studies.check.answer import CheckAnswer
 from clustersim.studies.check.measured import LogSummary
-from clustersim.studies.check.text import cause_table, finding, rows, table
+from clustersim.studies.check.text import (
+    anchor_rows,
+    anchor_table,
+    cause_table,
+    finding,
+    rows,
+    table,
+)
 from clustersim.units import format_seconds
 
 
@@ -20,6 +27,8 @@ def files_of(answer: CheckAnswer, command: str = "") -> StudyFiles:
         "measures.csv": table(answer),
         "causes.csv": cause_table(answer),
     }
+    if factors := anchor_table(answer):
+        tables["factors.csv"] = factors
     if answer.log is None:
         return StudyFiles(page(answer, command), tables)
     chart = steps_chart(answer, answer.log)
@@ -73,6 +82,11 @@ def page(answer: CheckAnswer, command: str = "") -> Page:
     if remarks := [(row.label, row.text) for row in rows(answer)]:
         blocks.append(text_table("remarks", ("about", "remark"), remarks))
     sections = [Section("Results", "answer", (), tuple(blocks))]
+    if factors := anchor_table(answer):
+        blocks = [_table("factors on the catalogue's values", factors, ("factor",))]
+        known = [(row.label, row.text) for row in anchor_rows(answer)]
+        blocks.append(text_table("prediction with them", ("about", "remark"), known))
+        sections.append(Section("Anchor", "anchor", (), tuple(blocks)))
     causes: list[Block] = []
     if answer.causes:
         causes.append(_table("likely causes", cause_table(answer), ("cause", "check")))

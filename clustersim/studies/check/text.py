@@ -1,6 +1,7 @@
 """A log next to the prediction of its scenario, as text."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from clustersim.metrics.prediction_interval import Interval
@@ -10,7 +11,7 @@ from clustersim.studies.check.answer import CheckAnswer
 from clustersim.studies.check.measured import LogSummary
 from clustersim.units import counted, format_number, format_seconds
 
-WORDS: Final = ("measure", "cause", "check")
+WORDS: Final = ("measure", "cause", "check", "factor")
 """Columns that are words."""
 
 MOST_CAUSES: Final = 5
@@ -20,6 +21,16 @@ LABELS: Final[Mapping[str, str]] = {
     "tflops_per_device": "TFLOP/s per device, as logged",
 }
 """Names of what only logs state."""
+
+FACTORS: Final[Mapping[str, str]] = {
+    "products": "rate of matrix products",
+    "attention": "rate of fused attention",
+    "memory": "rate of memory-bound kernels",
+    "host": "host time of a kernel",
+    "links": "bandwidth within a node",
+    "network": "bandwidth of a NIC",
+}
+"""Factors of an anchor in words."""
 
 SENTENCES: Final[Mapping[str, str]] = {
     "normal": "is normal for this layout",
@@ -77,6 +88,35 @@ def cause_table(answer: CheckAnswer) -> list[list[str]]:
         for each in answer.causes
     ]
     return [["likelihood", "costs", "cause", "check"], *lines] if lines else []
+
+
+def anchor_table(answer: CheckAnswer) -> list[list[str]]:
+    """Return the factors of the anchor, the headings first; nothing without one."""
+    if answer.anchor is None:
+        return []
+    lines = [
+        [FACTORS[each.name], f"{each.value:.4f}", percent(each.spread), f"{each.effect:+.2f}"]
+        for each in answer.anchor.factors
+    ]
+    return [["factor", "value", "spread", "effect on ln(step time)"], *lines]
+
+
+def anchor_rows(answer: CheckAnswer, file: Path | None = None) -> Iterator[Row]:
+    """Return what the anchor changes; `file` is where it was written."""
+    anchor, seconds = answer.anchor, answer.measured.get("step_time_s")
+    if anchor is None or seconds is None:
+        return
+    change = percent(seconds / anchor.predicted_s - 1, "+")
+    normal = answer.verdict in ("normal", "unknown")
+    caution = "" if normal else f"; the log is {answer.verdict}, and narrows no interval"
+    predicted = format_seconds(anchor.predicted_s)
+    yield Row(
+        "anchored",
+        f"{predicted} with the factors of {counted(anchor.logs, 'log')} ({change}){caution}",
+        caution=not normal,
+    )
+    if file is not None:
+        yield Row("anchor", f"{file} (in a scenario of the job: 'anchor: {file.name}')")
 
 
 def rows(answer: CheckAnswer) -> Iterator[Row]:
