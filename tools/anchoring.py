@@ -28,10 +28,10 @@ from clustersim.evidence import (
     quantile,
 )
 from clustersim.metrics import anchoring
-from clustersim.metrics.anchoring import Observation, difference, shares_of, shifts_of
+from clustersim.metrics.anchoring import Observation, Shift, difference, shares_of, shifts_of
 from clustersim.metrics.prediction_interval import reach_of, size_of
 from clustersim.runs.executors import workers
-from clustersim.scenario.anchors import factor_paths, layout_of
+from clustersim.scenario.factors import factor_paths, layout_of
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.result import Result
@@ -43,7 +43,7 @@ from clustersim.validation.outcome import Outcome
 from tools.interval_data import measured_runs
 
 TRIED: Final = (0.5, 1.0, 2.0, 4.0)
-"""Ratios of the spread of factors to the scatter that the table compares."""
+"""Ratios of the spread of factors to the scatter that are compared."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,9 @@ class Anchored:
         return math.log((self.reach.above or 1.0) * (self.reach.below or 1.0))
 
 
-def anchored_runs(outcomes: Iterable[Outcome]) -> Iterator[Anchored]:
+def anchored_runs(
+    outcomes: Iterable[Outcome], spread: float = anchoring.SPREAD
+) -> Iterator[Anchored]:
     """Yield the runs that have another run of their job on as many nodes or fewer."""
     known = [outcome for outcome in outcomes if measured_runs([outcome]) and outcome.observed]
     every = measured_runs(known)
@@ -114,7 +116,8 @@ def anchored_runs(outcomes: Iterable[Outcome]) -> Iterator[Anchored]:
             anchors = [run for run in others if _nodes(run) == least]
             reach = _reach(target, every)
             if anchors and reach.below is not None:
-                yield _anchored(target, anchors, reach, every)
+                shifts = _shifts(target, anchors, spread)
+                yield _anchored(target, anchors, shifts, reach, every)
 
 
 def _nodes(outcome: Outcome) -> int:
@@ -127,12 +130,19 @@ def _reach(outcome: Outcome, every: Sequence[MeasuredRuns]) -> Reach:
     return reach_of(others, outcome.accelerator or "", size_of(_nodes(outcome)))
 
 
-def _anchored(
-    target: Outcome, anchors: Sequence[Outcome], reach: Reach, every: Sequence[MeasuredRuns]
-) -> Anchored:
+def _shifts(target: Outcome, anchors: Sequence[Outcome], spread: float) -> dict[str, Shift]:
     logs = [Observation(_error(run), 0.0, run.observed.slopes) for run in anchors]
+    return shifts_of(list(target.observed.slopes), logs, spread)
+
+
+def _anchored(
+    target: Outcome,
+    anchors: Sequence[Outcome],
+    shifts: dict[str, Shift],
+    reach: Reach,
+    every: Sequence[MeasuredRuns],
+) -> Anchored:
     slopes = target.observed.slopes
-    shifts = shifts_of(list(slopes), logs)
     before = _error(target)
     normal = [run for run in anchors if _is_normal(run, _reach(run, every))]
     apart = [difference(run.observed.shares, target.observed.shares) for run in normal]
@@ -208,6 +218,17 @@ def _percent(error: float) -> str:
     return f"{100 * math.expm1(error):.1f} %"
 
 
+def ratios(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield the lines of a table of other spreads of the factors."""
+    yield "| spread over scatter | median error | anchored | share of the interval |"
+    yield "| ---: | ---: | ---: | ---: |"
+    for ratio in TRIED:
+        runs = list(anchored_runs(outcomes, ratio * anchoring.SCATTER))
+        cells = [_percent(median(abs(error) for error in errors)) for errors in _errors(runs)]
+        share = narrowing([run for run in runs if run.near])
+        yield f"| {ratio:g} | {' | '.join(cells)} | {share:.2f} |"
+
+
 HEAD: Final = (
     "source", "larger runs", "near", "median error", "anchored", "inside", "anchored",
     "length", "anchored",
@@ -223,7 +244,7 @@ def markdown(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table, and the coefficients of `clustersim.metrics.anchoring` by these runs."""
+    """Print the gain by source, and by the coefficients of `clustersim.metrics.anchoring`."""
     parser = argparse.ArgumentParser(prog="python -m tools.anchoring", description=__doc__)
     add = parser.add_argument
     add("--group", action="append", default=[], metavar="PATTERN", help="only cases of this group")
@@ -236,7 +257,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with workers(given.jobs, tasks=len(entries)) as executor:
         outcomes = run_cases(entries, executor, observe=observe)
     runs = list(anchored_runs(outcomes))
-    sys.stdout.write("\n".join(markdown(table(runs))) + "\n")
+    lines = [*markdown(table(runs)), "", *ratios(outcomes)]
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

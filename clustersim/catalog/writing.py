@@ -65,10 +65,15 @@ def _is_brief(value: dict[str, Any]) -> bool:
 
 
 def _is_long(value: Any) -> bool:
-    """Whether a list does not fit on a line."""
+    """Whether a list does not fit on a line, as numbers and short tables do."""
     return isinstance(value, list | tuple) and (
-        len(value) > _SHORT or any(isinstance(item, list | tuple) for item in value)
+        len(value) > _SHORT or any(_is_nested(item) for item in value)
     )
+
+
+def _is_nested(item: Any) -> bool:
+    inside = item.values() if isinstance(item, dict) else ()
+    return isinstance(item, list | tuple) or any(isinstance(each, dict | list) for each in inside)
 
 
 def write_all(texts: Mapping[Path, str], *, force: bool) -> None:

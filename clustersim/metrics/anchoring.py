@@ -29,12 +29,13 @@ SCATTER: Final = 0.03
 """Standard deviation of the error that two runs of one job do not share: about that of anchored
 development rows, 1.48 times their median absolute error over the root of 2 (same command)."""
 
-NARROWED: Final = 0.62
+NARROWED: Final = 0.5
 """Share of the interval, on a logarithmic scale, that has nine of ten anchored development rows
-near their anchor (same command)."""
+near their anchor: 0.48, and 0.43 to 0.50 without one source each (same command)."""
 
-NEAR: Final = 0.2
-"""Sum of differences of the shares of a step's parts up to which a job is like its anchor."""
+NEAR: Final = 0.1
+"""Sum of differences of the shares of a step's parts up to which a job is like its anchor.  Up to
+0.2 the share above would be 0.81, and 0.48 also up to 0.05 (same command)."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,10 @@ class Shift:
     spread: float
 
 
-def shifts_of(names: Sequence[str], observations: Sequence[Observation]) -> dict[str, Shift]:
-    """Return the logarithms of factors by some logs.
+def shifts_of(
+    names: Sequence[str], observations: Sequence[Observation], spread: float = SPREAD
+) -> dict[str, Shift]:
+    """Return the logarithms of factors by some logs; `spread` is that before any log.
 
     >>> log = Observation(0.06, 0.0, {"products": -1.0, "host": 0.0})
     >>> shifts = shifts_of(["products", "host"], [log])
@@ -74,12 +77,12 @@ def shifts_of(names: Sequence[str], observations: Sequence[Observation]) -> dict
     slopes = np.array([[log.slopes.get(name, 0.0) for name in names] for log in observations])
     weights = np.array([1 / (SCATTER**2 + log.error**2) for log in observations])
     weighted = slopes.T * weights
-    covariance = np.linalg.inv(np.eye(len(names)) / SPREAD**2 + weighted @ slopes)
+    covariance = np.linalg.inv(np.eye(len(names)) / spread**2 + weighted @ slopes)
     means = covariance @ weighted @ np.array([log.residual for log in observations])
     spreads = np.sqrt(np.diag(covariance))
     return {
-        name: Shift(float(mean) + 0.0, float(spread))
-        for name, mean, spread in zip(names, means, spreads, strict=True)
+        name: Shift(float(mean) + 0.0, float(deviation))
+        for name, mean, deviation in zip(names, means, spreads, strict=True)
     }
 
 
@@ -110,6 +113,6 @@ def narrowed(reach: Reach, why: str | None) -> Reach:
         return reach
     if why is not None:
         return replace(reach, why=f"{reach.why}; not narrowed by the anchor: {why}")
-    text = f"{reach.why}, narrowed to {NARROWED:.0%} by the anchor"
+    text = f"{reach.why}, narrowed to {100 * NARROWED:g} % by the anchor"
     below, above = reach.below**NARROWED, reach.above**NARROWED
     return replace(reach, below=below, above=above, why=text)

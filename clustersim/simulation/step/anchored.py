@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from clustersim.metrics.anchoring import NEAR, difference, narrowed, shares_of
 from clustersim.metrics.prediction_interval import Interval, interval, shipped_reach, size_of
-from clustersim.scenario.anchors import AnchoredLog, layout_of
+from clustersim.scenario.anchors import AnchoredLog
+from clustersim.scenario.factors import layout_of
 from clustersim.scenario.schema import Scenario
 
 

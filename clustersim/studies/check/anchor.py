@@ -8,14 +8,15 @@ determine the factors together.  The same log of the same scenario counts once.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, floor, log
 from typing import Final
 
-import clustersim
+from clustersim import __version__
 from clustersim.answers import record
 from clustersim.catalog.writing import to_yaml
 from clustersim.metrics.anchoring import Observation, Shift, shares_of, shifts_of
-from clustersim.scenario.anchors import AnchoredLog, AnchorFile, factor_paths, highest, layout_of
+from clustersim.scenario.anchors import AnchoredLog, AnchorFile
+from clustersim.scenario.factors import factor_paths, highest, layout_of
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.check.measured import LogSummary
@@ -113,9 +114,9 @@ class Question:
             nodes=scenario.cluster.nodes,
             steps=summary.steady,
             normal=normal,
-            step_time_s=seconds,
-            predicted_s=self.answer.step_time_s * exp(-known),
-            error=summary.error or 0.0,
+            step_time_s=_rounded(seconds),
+            predicted_s=_rounded(self.answer.step_time_s * exp(-known)),
+            error=_rounded(summary.error or 0.0),
             slopes={name: round(slope, 4) + 0.0 for name, slope in slopes.items()},
             layout=layout_of(scenario),
             shares={
@@ -145,7 +146,7 @@ class Question:
         return AnchorFile.model_validate(
             {
                 "kind": "anchor",
-                "version": clustersim.__version__,
+                "version": __version__,
                 "accelerator": scenario.cluster.node.accelerator.name,
                 "framework": scenario.framework.name,
                 "model": scenario.model.name,
@@ -163,7 +164,8 @@ class Question:
     def _value(self, shift: Shift, paths: list[str]) -> float:
         """Return the factor of a shift, with which no share is above 1."""
         value = exp(shift.mean) if abs(shift.mean) >= LEAST else 1.0
-        return round(min(value, self._own(paths) * highest(self.scenario, paths)), 4)
+        limit = self._own(paths) * highest(self.scenario, paths)
+        return round(value, 4) if value < limit else floor(1e4 * limit) / 1e4
 
     def _own(self, paths: list[str]) -> float:
         """Return the factor that the scenario has on some paths already."""
@@ -180,6 +182,11 @@ class Question:
             for path in each.paths
             if ratios[each.name] != 1
         )
+
+
+def _rounded(value: float) -> float:
+    """Return a number as the file has it."""
+    return float(f"{value:.6g}")
 
 
 def _observation(log_: AnchoredLog) -> Observation:
