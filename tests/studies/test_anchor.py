@@ -264,7 +264,7 @@ def test_a_service_has_no_key_anchor(capsys):
     ],
 )
 def test_a_wrong_file_is_named_with_its_line(old, new, problem, tmp_path, capsys):
-    """Before anything is run."""
+    """Before the run."""
     setting = saved(tmp_path, anchored(tmp_path, 1.06 * step_time(1)))
     file = tmp_path / "my.anchor.yaml"
     file.write_text(file.read_text().replace(old, new, 1))
