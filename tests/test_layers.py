@@ -25,7 +25,7 @@ LAYERS = """
     validation
     studies
     reports
-    runs          render
+    runs          render        exporters
     simulation
     scenario      metrics       engine
     memory        inference

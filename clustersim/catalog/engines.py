@@ -15,6 +15,7 @@ from clustersim.catalog.facts import (
     Seconds,
     Strict,
 )
+from clustersim.catalog.launching import LaunchArguments, Program
 
 WeightFormat = Literal["fp16", "bf16", "fp8", "fp8-block", "int8", "int4", "nvfp4", "mxfp4"]
 KvFormat = Literal["fp16", "bf16", "fp8", "int8"]
@@ -165,7 +166,7 @@ class EngineRecord(Record):
     sequence of the batch; `in_flight` is that for each sequence of the other batches of a pipeline,
     all of which the scheduler goes through at each step. `first` is the time of a request before
     and after the engine: network, tokenisation, scheduling. `dispatch` is the time of the host for
-    each kernel that is not in a graph.
+    each kernel that is not in a graph. `launch` is the arguments of its server, by program.
     """
 
     kind: Literal["engine"]
@@ -181,3 +182,4 @@ class EngineRecord(Record):
     in_flight: Fact[Seconds]
     first: Fact[Seconds]
     dispatch: Fact[Seconds] = Field(description="time of the host for a kernel without a graph")
+    launch: dict[Program, LaunchArguments] | None = None

@@ -20,6 +20,7 @@ from clustersim.catalog.facts import (
     Usual,
     Whole,
 )
+from clustersim.catalog.launching import LaunchArguments, Program
 
 
 class StateBytes(Strict):
@@ -297,26 +298,6 @@ class GraphFacts(Strict):
     memory: Fact[Bytes] | None = None
 
 
-class LaunchArguments(Strict):
-    """How a layout is launched: the arguments of the framework for the keys of a scenario.
-
-    `program` is the name by which ``search --as`` selects it.  `arguments` are texts by key, with
-    the value for ``{value}``, or tables of texts by value, in which ``other`` is for all other
-    values.  `derived` are keys that follow from others, and `inexpressible` those that have no
-    argument, each with the reason.  `facts` are the facts of this file that an argument controls,
-    with its texts by value; the text of a default is empty.  `only` are the values
-    of other keys with which a key or a fact has an argument at all.
-    """
-
-    program: str
-    source: str
-    arguments: dict[str, str | dict[str, str]]
-    derived: dict[str, str] | None = None
-    inexpressible: dict[str, str] | None = None
-    facts: dict[str, dict[str, str]] | None = None
-    only: dict[str, dict[str, str]] | None = None
-
-
 class FrameworkRecord(Record):
     """``workloads/frameworks/*.yaml``: how a training framework runs a step.
 
@@ -329,7 +310,8 @@ class FrameworkRecord(Record):
     most; that of the device if missing.  `launches_wait` is whether the host waits for each kernel
     before it issues the next, so that its time adds to that of the device.  `context` is the
     methods by which ranks can share a sequence, and `experts` how layers with experts run; neither
-    is offered if missing.  `launch` is the arguments with which a layout is launched.
+    is offered if missing.  `launch` is the arguments of a job, by the program
+    that it is launched as.
     """
 
     kind: Literal["framework"]
@@ -353,4 +335,4 @@ class FrameworkRecord(Record):
     fragmentation: Fact[Share] | None = None
     passes: Fact[Fraction] | None = None
     launches_wait: Usual[bool] = False
-    launch: LaunchArguments | None = None
+    launch: dict[Program, LaunchArguments] | None = None

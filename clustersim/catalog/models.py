@@ -157,6 +157,9 @@ class ModelRecord(Record):
     experts: ExpertShape | None = None
     parameters: Fact[Positive]
     active: Fact[Positive] | None = Field(None, description="parameters that are used for a token")
+    hugging_face: str | None = Field(
+        None, description="name of its weights on Hugging Face; none are published if missing"
+    )
     source: str
     assumed: dict[str, str] = Field({})
 

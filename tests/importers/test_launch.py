@@ -12,6 +12,7 @@ import pytest
 
 from clustersim.catalog.reading import parse_yaml
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
+from clustersim.exporters.arguments import launch_of, layout_arguments
 from clustersim.importers.draft import Choices
 from clustersim.importers.launch.formats import LAUNCHES, launch_format
 from clustersim.importers.launch.serving import catalogue_model
@@ -22,7 +23,6 @@ from clustersim.scenario.load import LoadedService, load, load_any, load_service
 from clustersim.scenario.origins import is_service
 from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.simulate import simulate
-from clustersim.studies.search.step.launch import launch_arguments
 from commands import ending, rejected
 
 FILES = Path(__file__).parents[1] / "data" / "launch"
@@ -170,7 +170,7 @@ def test_arguments_that_search_prints_are_read_back(name):
     """`search --as megatron` writes a layout, which the import reads as the same one."""
     loaded = load(name, ["framework.name=megatron-core", "recompute=full"])
     given = loaded.scenario
-    written = " ".join(launch_arguments(loaded, "megatron").arguments)
+    written = " ".join(layout_arguments(loaded, launch_of(loaded, "megatron")).words)
     choices = {"cluster": given.cluster.name, "nodes": given.cluster.nodes, "model": "gpt-22b"}
     experts = f"--num-experts {given.model.experts.count}" if given.model.experts else ""
     text = (

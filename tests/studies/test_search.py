@@ -14,12 +14,10 @@ import pytest
 from benchmarks.search import DEVICES, SCENARIO, SETTINGS, samples, step_times
 from clustersim import search
 from clustersim.answers import from_json, to_json
-from clustersim.catalog import finding
 from clustersim.errors import ScenarioError
+from clustersim.exporters.arguments import launch_of, layout_arguments
 from clustersim.memory.peak import estimate_memory
-from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load
-from clustersim.scenario.schema import PlanFile
 from clustersim.simulation.limits import read_limits
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.result import Result
@@ -27,7 +25,6 @@ from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
 from clustersim.studies.search import SearchAnswer
 from clustersim.studies.search.files import page
 from clustersim.studies.search.step.arguments import allows, split_limits
-from clustersim.studies.search.step.launch import launch_arguments, launch_text
 from clustersim.studies.search.step.lower_bound.columns import Column
 from clustersim.studies.search.step.lower_bound.layout_values import Cell, Layout, Mesh
 from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
@@ -599,34 +596,6 @@ def test_the_scenario_of_the_best_layout_runs_alike(capsys, tmp_path):
     assert load(best).scenario.devices == 16
 
 
-def test_every_key_of_a_layout_has_an_argument_or_a_reason():
-    """A framework with launch arguments states for each key of a layout how it is expressed."""
-    for name in finding.entry_names("framework"):
-        launch = entry("framework", name).record.launch
-        if launch is not None:
-            stated = {*launch.arguments, *launch.derived, *launch.inexpressible}
-            keys = {f"plan.{key}" for key in PlanFile.model_fields}
-
-            assert stated == keys | {"batch.micro", "batch.global", "recompute", "precision"}, name
-            assert {*(launch.only or {})} <= stated | {*launch.facts}
-            assert launch.source in entry("framework", name).record.sources
-
-
-def test_launch_arguments_state_a_layout():
-    """Arguments of Megatron-Core: degrees, virtual stages, recomputation, and what has none."""
-    layout = {
-        **{"plan.tensor": 2, "plan.pipeline": 2, "plan.data": 2, "plan.zero": 1},
-        **{"plan.schedule": "interleaved-1f1b", "plan.chunks": 3, "framework": "megatron-core"},
-        **{"recompute": {"mode": "full", "every": 2}, "precision": "bf16"},
-    }
-    launched = launch_arguments(load("frontier-22b", layout), "megatron")
-
-    assert "--tensor-model-parallel-size 2" in launch_text(launched)
-    assert "--num-virtual-stages-per-pipeline-rank 3" in launch_text(launched)
-    assert "--use-distributed-optimizer" in launched.arguments
-    assert [*launched.missing] == ["recompute mode full, every 2"]
-
-
 def test_only_layouts_that_can_be_launched_are_searched():
     """With a program, each layout that is replayed has an argument for each of its values."""
     answer = search(
@@ -635,7 +604,8 @@ def test_only_layouts_that_can_be_launched_are_searched():
 
     assert answer.best is not None
     for one in answer.ranked:
-        assert launch_arguments(load("frontier-22b", one.set_), "deepspeed").missing == {}
+        best = load("frontier-22b", one.set_)
+        assert layout_arguments(best, launch_of(best, "deepspeed")).missing == {}
 
 
 def test_layouts_were_paragraphs_each_twice(found):

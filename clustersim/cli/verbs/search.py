@@ -144,12 +144,13 @@ def _show(program: str | None, answer: "SearchAnswer", written: "list[Row]") -> 
         echo(f"\n{counted(len(table) - 1, 'best layout')}:")
         print_table(table, ["layout"])
     if program is not None and answer.scenario is not None:
+        from clustersim.exporters.arguments import argument_lines, launch_of, layout_arguments
         from clustersim.scenario.load import from_mapping
-        from clustersim.studies.search.step.launch import launch_arguments, launch_text
 
         best = from_mapping(answer.name, answer.scenario)
         echo(f"\nlaunch arguments of {best.scenario.framework.name}:")
-        echo(launch_text(launch_arguments(best, program)))
+        arguments = layout_arguments(best, launch_of(best, program))
+        echo("\n".join(argument_lines(arguments)))
 
 
 def _share(gap: str) -> float:

@@ -79,7 +79,7 @@ def _step_costs(
     scenario = loaded.scenario
     model = build_model(scenario.model, scenario.model.sequence, 1, file.tensor)
     layout = Layout(file.tensor, file.pipeline, file.expert, file.attention_data, file.context)
-    formats, shares = _formats(scenario), _shares(scenario, model, file.expert)
+    formats, shares = formats_of(scenario), _shares(scenario, model, file.expert)
     try:
         drafting = _drafting(scenario, cluster, file, first)
         replica = build_replica(cluster, model, layout, formats, scenario.engine, shares, first)
@@ -106,7 +106,7 @@ def _drafting(
         )
     model = build_model(speculation.draft, speculation.draft.sequence, 1, file.tensor)
     layout = Layout(file.tensor, attention_data=file.attention_data, context=file.context)
-    formats = _formats(scenario)._replace(attention=None, experts=None)
+    formats = formats_of(scenario)._replace(attention=None, experts=None)
     replica = build_replica(cluster, model, layout, formats, scenario.engine, first=first)
     return Drafting(speculation.tokens, StepCosts(replica))
 
@@ -148,7 +148,7 @@ def _check_experts(loaded: LoadedService) -> None:
             )
 
 
-def _formats(scenario: ServingScenario) -> Formats:
+def formats_of(scenario: ServingScenario) -> Formats:
     """Return the number formats of a scenario; those of 16 bits follow its other ones."""
     stated = scenario.precision
     if not isinstance(stated, FormatsFile):

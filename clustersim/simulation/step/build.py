@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from threading import local
-from typing import Final
+from typing import Any, Final
 
 from clustersim.answers import answer_from
 from clustersim.catalog.files import is_file
@@ -282,3 +282,21 @@ def recompute_of(table: str | RecomputeFile) -> Recompute:
     stages = None if table.stages is None else frozenset(table.stages)
     mode = "ops" if table.ops else table.mode
     return Recompute(mode, frozenset(table.ops), table.every, stages)
+
+
+def recompute_value(recompute: Recompute) -> str | dict[str, Any]:
+    """Return a setting of recomputation as the key of a scenario has it.
+
+    >>> recompute_value(Recompute("full")), recompute_value(Recompute("full", every=2))
+    ('full', {'mode': 'full', 'every': 2})
+    """
+    if recompute.every == 1 and recompute.stages is None and not recompute.ops:
+        return recompute.mode
+    value: dict[str, Any] = {"mode": recompute.mode}
+    if recompute.ops:
+        value = {"ops": sorted(recompute.ops)}
+    if recompute.every > 1:
+        value["every"] = recompute.every
+    if recompute.stages is not None:
+        value["stages"] = sorted(recompute.stages)
+    return value

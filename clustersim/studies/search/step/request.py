@@ -11,12 +11,14 @@ from typing import Any, Final
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.cost.power import machine_power, missing_power
 from clustersim.errors import CatalogError, PlanError, ScenarioError
+from clustersim.exporters.arguments import has_argument, launch_of
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import Run, Variant
 from clustersim.runs.workers import Workers
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.limits import Limits, kinds_of, read_limits
 from clustersim.simulation.measures import MONEY, Measure, check_measure, measures_of
+from clustersim.simulation.step.build import recompute_value
 from clustersim.simulation.step.check import scenario_problems
 from clustersim.simulation.step.result import usd_per_hour
 from clustersim.simulation.training_run.whole_run import tokens_of_run
@@ -37,10 +39,10 @@ from clustersim.studies.search.step.candidates import (
     candidates_of,
     excluded_by_rule,
 )
-from clustersim.studies.search.step.launch import has_argument, launch_of
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.step.space import Choices, Space
 from clustersim.workload.flops import model_flops
+from clustersim.workload.ops import Recompute
 from clustersim.workload.slice import PRECISIONS
 
 HOUR: Final = 3600.0
@@ -166,7 +168,8 @@ class StepRequest:
         launch = None if self.program is None else launch_of(loaded, self.program)
 
         def allowed(key: str, value: Any) -> bool:
-            launched = launch is None or has_argument(launch, key, value)
+            plain = recompute_value(value) if isinstance(value, Recompute) else value
+            launched = launch is None or has_argument(launch, key, plain)
             return launched and allows(self.ranges, key, value)
 
         return Space(jobs, Choices(loaded, self.fixed, self.freed.values, allowed), deadline)

@@ -8,6 +8,7 @@ Sharding    ZeRO stage, ranks that share a shard   decides what is reduced and g
 from typing import Any, NamedTuple
 
 from clustersim.plan.parallelism import AXES
+from clustersim.simulation.step.build import recompute_value
 from clustersim.workload.ops import NONE, Recompute
 
 
@@ -93,21 +94,3 @@ class Layout(NamedTuple):
             rest = [axis for axis in AXES if axis not in mesh.order]
             values["plan.placement.order"] = [*mesh.order, *rest]
         return values
-
-
-def recompute_value(recompute: Recompute) -> str | dict[str, Any]:
-    """Return a setting of recomputation as the key of a scenario has it.
-
-    >>> recompute_value(Recompute("full")), recompute_value(Recompute("full", every=2))
-    ('full', {'mode': 'full', 'every': 2})
-    """
-    if recompute.every == 1 and recompute.stages is None and not recompute.ops:
-        return recompute.mode
-    value: dict[str, Any] = {"mode": recompute.mode}
-    if recompute.ops:
-        value = {"ops": sorted(recompute.ops)}
-    if recompute.every > 1:
-        value["every"] = recompute.every
-    if recompute.stages is not None:
-        value["stages"] = sorted(recompute.stages)
-    return value

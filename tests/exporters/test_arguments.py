@@ -4,10 +4,11 @@ import pytest
 
 from clustersim.catalog import finding
 from clustersim.errors import ScenarioError
+from clustersim.exporters.arguments import argument_lines, launch_of, layout_arguments
 from clustersim.scenario.entries import entry
-from clustersim.scenario.load import from_mapping
+from clustersim.scenario.load import from_mapping, load
+from clustersim.scenario.schema import PlanFile
 from clustersim.studies.search import search
-from clustersim.studies.search.step.launch import launch_arguments
 from clustersim.workload.slice import PRECISIONS
 
 STEP = {
@@ -24,18 +25,26 @@ SHARED = {"tensor": 2, "pipeline": 1, "data": 8, "zero": 1, "sequence_parallel":
 def words(framework, *settings, **changes):
     """Return the words that launch a step with a framework."""
     loaded = from_mapping("a", STEP | {"framework": framework} | changes, settings)
-    launch = loaded.scenario.framework.launch
-    return " ".join(launch_arguments(loaded, launch.program).arguments)
+    program = next(iter(loaded.scenario.framework.launch))
+    return " ".join(layout_arguments(loaded, launch_of(loaded, program)).words)
+
+
+def profiles():
+    """Yield the launch arguments of each profile: its kind, its name, the program."""
+    for kind in ("framework", "engine"):
+        for name in finding.entry_names(kind):
+            for program, launch in (entry(kind, name).record.launch or {}).items():
+                yield kind, name, program, launch
 
 
 def facts_of(name):
-    """Return the facts of a profile that a flag controls, with the flags by value."""
+    """Return the facts of a framework that a flag controls, with the flags by value."""
     launch = None if name is None else entry("framework", name).record.launch
-    return {} if launch is None else launch.facts
+    return next(iter(launch.values())).facts or {} if launch else {}
 
 
 def controlled_facts():
-    """Yield each fact of a profile that a flag controls, with each of its values.
+    """Yield each fact of a framework that a flag controls, with each of its values.
 
     Facts of a profile that it extends are those of the other one.
     """
@@ -49,7 +58,8 @@ def controlled_facts():
 
 def in_use(name, key):
     """Return the changes of a scenario with which a fact has an argument."""
-    needed = (entry("framework", name).record.launch.only or {}).get(key, {})
+    launch = next(iter(entry("framework", name).record.launch.values()))
+    needed = (launch.only or {}).get(key, {})
     changes = {"precision": needed.get("precision", "bf16")}
     if needed.get("model.experts"):
         changes["model"] = "mixtral-8x7b"
@@ -91,11 +101,44 @@ def test_a_dense_model_has_no_flag_of_experts():
 
 def test_each_precision_of_a_profile_has_a_flag_or_is_the_default():
     """Precisions can be searched, so that they are launched as well; others are not expressed."""
-    for name in finding.entry_names("framework"):
-        launch = entry("framework", name).record.launch
-        if launch is not None:
+    for kind, name, _, launch in profiles():
+        if kind == "framework":
             assert {*launch.arguments["precision"]} <= {*PRECISIONS}, name
-            assert words(name, precision="bf16").split()
+
+
+def test_every_key_of_a_layout_has_an_argument_or_a_reason():
+    """Launch arguments of a framework state for each key of a layout how it is expressed."""
+    for kind, name, _, launch in profiles():
+        if kind == "framework":
+            others = [launch.derived, launch.inexpressible, launch.elsewhere]
+            stated = {*launch.arguments, *(key for keys in others for key in keys or {})}
+            keys = {f"plan.{key}" for key in PlanFile.model_fields}
+            keys |= {"batch.micro", "batch.global", "recompute", "precision"}
+
+            assert keys <= stated, name
+            assert {*(launch.only or {})} <= stated | {*launch.facts, *(launch.job or {})}, name
+
+
+def test_launch_arguments_have_a_source_in_their_file():
+    """The options of a program are facts as well."""
+    for kind, name, _, launch in profiles():
+        assert launch.source in entry(kind, name).record.sources, name
+
+
+def test_launch_arguments_state_a_layout():
+    """Arguments of Megatron-Core: degrees, virtual stages, recomputation, and what has none."""
+    layout = {
+        **{"plan.tensor": 2, "plan.pipeline": 2, "plan.data": 2, "plan.zero": 1},
+        **{"plan.schedule": "interleaved-1f1b", "plan.chunks": 3, "framework": "megatron-core"},
+        **{"recompute": {"mode": "full", "every": 2}, "precision": "bf16"},
+    }
+    loaded = load("frontier-22b", layout)
+    launched = layout_arguments(loaded, launch_of(loaded, "megatron"))
+
+    assert "--tensor-model-parallel-size 2" in argument_lines(launched)
+    assert "--num-virtual-stages-per-pipeline-rank 3" in argument_lines(launched)
+    assert "--use-distributed-optimizer" in launched.words
+    assert [*launched.missing] == ["recompute mode full, every 2"]
 
 
 @pytest.mark.parametrize("program", ["torchtitan", "megatronn"])

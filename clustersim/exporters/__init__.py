@@ -1,0 +1,1 @@
+"""Launch files for a scenario, in the form that each program reads."""

@@ -1,0 +1,181 @@
+"""Arguments of a program for the values of a scenario, as the file of its framework states them.
+
+values by key --texts of the profile--> words of a command, and what they cannot express
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from clustersim.catalog.launching import PROGRAMS, LaunchArguments
+from clustersim.catalog.tree import nearest
+from clustersim.errors import ScenarioError
+from clustersim.exporters.values import (
+    Launched,
+    facts_of,
+    job_values,
+    layout_values,
+    numbers_of,
+    profile_of,
+)
+from clustersim.plan.parallelism import AXES
+
+PLAIN: Final[Mapping[str, Any]] = {
+    "plan.context": 1,
+    "plan.expert": 1,
+    "plan.expert_tensor": 1,
+    "plan.sequence_parallel": False,
+    "plan.reshard": True,
+    "plan.shard": 0,
+    "plan.attention_data": 1,
+    "plan.replicas": 1,
+}
+"""Values with which a key has no effect, so that it needs no argument."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a layout or of a whole job.
+
+    Attributes
+    ----------
+    words : of the command line
+    missing : values that have no argument, each with the reason
+    """
+
+    words: tuple[str, ...]
+    missing: Mapping[str, str]
+
+
+def launch_of(loaded: Launched, program: str) -> LaunchArguments:
+    """Return the launch arguments of the framework or the engine of a scenario.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, when it has none, or is launched as another program.
+    """
+    if program not in PROGRAMS:
+        raise ScenarioError(
+            f"--as {program}: unknown program{nearest(program, PROGRAMS)} (known:"
+            f" {', '.join(PROGRAMS)})"
+        )
+    profile = profile_of(loaded)
+    programs: Mapping[str, LaunchArguments] = {**(profile.launch or {})}
+    if not programs:
+        raise ScenarioError(
+            f"--as {program}: '{profile.name}' states no launch arguments (a section launch of"
+            " its file)"
+        )
+    if program not in programs:
+        raise ScenarioError(
+            f"--as {program}: '{profile.name}' is launched as {' or '.join(programs)}"
+            f" ({' or '.join(f'--as {other}' for other in programs)})"
+        )
+    return programs[program]
+
+
+def layout_arguments(loaded: Launched, launch: LaunchArguments) -> Arguments:
+    """Return the arguments of the layout of a scenario, and of the facts that they control."""
+    return _arguments(loaded, launch, layout_values(loaded))
+
+
+def job_arguments(loaded: Launched, launch: LaunchArguments) -> Arguments:
+    """Return the arguments of a whole job: its model, layout, batch, precision, options."""
+    return _arguments(loaded, launch, job_values(loaded, launch) | layout_values(loaded))
+
+
+def has_argument(launch: LaunchArguments, key: str, value: Any) -> bool:
+    """Return whether a value of a key of a layout can be launched.
+
+    A value without effect needs no argument, nor does a key that follows from others.
+    """
+    if key in (launch.derived or {}) or PLAIN.get(key, ...) == value:
+        return True
+    plain = [*value] if isinstance(value, tuple) else value
+    return _argument(launch, key, plain, {}) is not None
+
+
+def _arguments(loaded: Launched, launch: LaunchArguments, values: Mapping[str, Any]) -> Arguments:
+    words: list[str] = []
+    missing: dict[str, str] = {}
+    numbers = numbers_of(loaded)
+    has_experts = "true" if loaded.scenario.model.experts else "false"
+    stated = {key: shown(value) for key, value in values.items()} | {"model.experts": has_experts}
+    for key, value in {**values, **facts_of(loaded, launch)}.items():
+        needed = (launch.only or {}).get(key, {})
+        if any(stated.get(other) != needed[other] for other in needed):
+            continue
+        text = _argument(launch, key, value, numbers)
+        if text is not None:
+            words += text.split()
+        elif not _needs_none(launch, key, value):
+            missing[f"{key} {shown(value)}"] = reason_of(launch, key)
+    return Arguments(tuple(words), missing)
+
+
+def _needs_none(launch: LaunchArguments, key: str, value: Any) -> bool:
+    """Return whether a value without an argument is launched all the same."""
+    others = {**(launch.derived or {}), **(launch.elsewhere or {})}
+    return key in others or PLAIN.get(key, ...) == value
+
+
+def reason_of(launch: LaunchArguments, key: str) -> str:
+    """Return why a value of a key has no argument."""
+    return (launch.inexpressible or {}).get(key, "no argument for this value")
+
+
+def _argument(
+    launch: LaunchArguments, key: str, value: Any, numbers: Mapping[str, Any]
+) -> str | None:
+    """Return the text of an argument; None where the value has none."""
+    text = {**launch.arguments, **(launch.facts or {}), **(launch.job or {})}.get(key)
+    if key == "plan.placement":
+        usual = [axis for axis in AXES if axis in value]
+        table = text if isinstance(text, Mapping) else {}
+        entries = reversed(table.items())  # the first of several that order these axes alike
+        orders = {tuple(a for a in k.split("-") if a in value): t for k, t in entries}
+        return orders.get(tuple(value), "" if value == usual else None)
+    if isinstance(text, Mapping):
+        text = text.get(shown(value), text.get("other"))
+    if text is None or not numbers:
+        return text
+    return text.format(value=shown(value), **numbers)
+
+
+def shown(value: Any) -> str:
+    """Return a value as keys of tables and arguments have it.
+
+    >>> shown(True), shown(None), shown(["qkv", "mlp"]), shown({"mode": "full", "every": 2})
+    ('true', 'none', 'qkv-mlp', 'mode full, every 2')
+    """
+    if isinstance(value, bool | None):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {shown(each)}" for key, each in value.items())
+    return "-".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def argument_lines(arguments: Arguments) -> list[str]:
+    """Return arguments line by line, each option with its value, then what they leave out."""
+    return [
+        *option_lines(arguments.words),
+        *(f"# not expressed: {value} ({why})" for value, why in arguments.missing.items()),
+    ]
+
+
+def option_lines(words: tuple[str, ...]) -> list[str]:
+    """Return words line by line, each option with its value.
+
+    >>> option_lines(("--layers", "2", "--flash", "--rate=1"))
+    ['--layers 2', '--flash', '--rate=1']
+    """
+    lines: list[str] = []
+    for word in words:
+        if word.startswith("--") or not lines:
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}"
+    return lines
