@@ -20,6 +20,7 @@ from clustersim.errors import (
 )
 
 if TYPE_CHECKING:
+    from clustersim.exporters import export
     from clustersim.simulation.service.result import ServeResult
     from clustersim.simulation.service.serve import serve
     from clustersim.simulation.step.replications import replicate
@@ -52,6 +53,7 @@ __all__ = [
     "check",
     "collective",
     "compare",
+    "export",
     "replicate",
     "scale",
     "search",
@@ -70,6 +72,7 @@ _MODULES = {
     "check": "clustersim.studies.check",
     "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
+    "export": "clustersim.exporters",
     "replicate": "clustersim.simulation.step.replications",
     "scale": "clustersim.studies.scale",
     "search": "clustersim.studies.search",

@@ -25,6 +25,7 @@ from clustersim.calibration.kernels.fits import KernelFits, KernelGrades
 from clustersim.calibration.runs.answer import Calibration
 from clustersim.catalog.finding import FOLDERS, entry_names
 from clustersim.catalog.reading import read_yaml
+from clustersim.exporters import ExportAnswer
 from clustersim.importers.registry import ImportAnswer
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
@@ -397,6 +398,11 @@ def new_page() -> Iterator[str]:
     yield from _answer("new", "new", keys)
 
 
+def export_page() -> Iterator[str]:
+    """Yield what ``export`` prints."""
+    yield from _answer("export", "export", answer_keys(ExportAnswer))
+
+
 def import_page() -> Iterator[str]:
     """Yield what ``import`` prints."""
     yield from _answer("import", "import", answer_keys(ImportAnswer))
@@ -493,6 +499,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "answers/list.md": list_page,
     "answers/new.md": new_page,
     "answers/import.md": import_page,
+    "answers/export.md": export_page,
     "answers/validate.md": validate_page,
     "answers/calibrate.md": calibrate_page,
 }

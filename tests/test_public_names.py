@@ -27,6 +27,7 @@ def test_the_public_names_are_listed_in_order():
         "check",
         "collective",
         "compare",
+        "export",
         "replicate",
         "scale",
         "search",

@@ -166,7 +166,8 @@ class EngineRecord(Record):
     sequence of the batch; `in_flight` is that for each sequence of the other batches of a pipeline,
     all of which the scheduler goes through at each step. `first` is the time of a request before
     and after the engine: network, tokenisation, scheduling. `dispatch` is the time of the host for
-    each kernel that is not in a graph. `launch` is the arguments of its server, by program.
+    each kernel that is not in a graph. `launch` is the arguments of its server, by
+    program, null where that of the extended file is none of this one.
     """
 
     kind: Literal["engine"]
@@ -182,4 +183,4 @@ class EngineRecord(Record):
     in_flight: Fact[Seconds]
     first: Fact[Seconds]
     dispatch: Fact[Seconds] = Field(description="time of the host for a kernel without a graph")
-    launch: dict[Program, LaunchArguments] | None = None
+    launch: dict[Program, LaunchArguments | None] | None = None

@@ -311,7 +311,7 @@ class FrameworkRecord(Record):
     before it issues the next, so that its time adds to that of the device.  `context` is the
     methods by which ranks can share a sequence, and `experts` how layers with experts run; neither
     is offered if missing.  `launch` is the arguments of a job, by the program
-    that it is launched as.
+    that it is launched as, null where that of the extended file is none of this one.
     """
 
     kind: Literal["framework"]
@@ -335,4 +335,4 @@ class FrameworkRecord(Record):
     fragmentation: Fact[Share] | None = None
     passes: Fact[Fraction] | None = None
     launches_wait: Usual[bool] = False
-    launch: dict[Program, LaunchArguments] | None = None
+    launch: dict[Program, LaunchArguments | None] | None = None

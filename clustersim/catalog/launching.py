@@ -37,8 +37,9 @@ class LaunchArguments(Strict):
     value; the text of a default is empty.  `only` are the values of other keys with which a key or
     a fact has an argument at all.  `derived` are keys that follow from others, `inexpressible`
     those that have no argument, and `elsewhere` those that other files state, each with the
-    reason.  `trial` are arguments that the program needs and a scenario does not have: random data,
-    some steps.
+    reason.  `fixed` are arguments that the program needs and a scenario does not have: random data,
+    some steps.  `config` are settings of a JSON file that a script writes before it starts the
+    program.
     """
 
     source: str
@@ -51,4 +52,5 @@ class LaunchArguments(Strict):
     derived: dict[str, str] | None = None
     inexpressible: dict[str, str] | None = None
     elsewhere: dict[str, str] | None = None
-    trial: str | None = None
+    fixed: str | None = None
+    config: str | None = None

@@ -51,6 +51,7 @@ VERBS: Final = {
     "list": "List machines, models, scenarios, schedules, measures.",
     "explore": "Explore on a local web page: change a question, see the answer.",
     "import": "Convert a node, cluster or model file of another program.",
+    "export": "Write a scenario as the launch file of a program.",
 }
 """Verbs in the order of the help, and what it prints about each."""
 

@@ -8,6 +8,7 @@ from clustersim import answers
 from clustersim.calibration.kernels.fits import KernelFits, KernelGrades
 from clustersim.calibration.runs.answer import Calibration
 from clustersim.engine.network.flows import FinishTimes
+from clustersim.exporters import ExportAnswer
 from clustersim.importers.registry import ImportAnswer
 from clustersim.reports.listing.answer import ListedEntry
 from clustersim.reports.show.answer import EntryAnswer
@@ -49,6 +50,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "show": EntryAnswer,
     "list": dict[str, list[ListedEntry]],
     "import": ImportAnswer,
+    "export": ExportAnswer,
 }
 """What each verb prints with `--json`."""
 

@@ -3,6 +3,7 @@
 values by key --texts of the profile--> words of a command, and what they cannot express
 """
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -61,7 +62,7 @@ def launch_of(loaded: Launched, program: str) -> LaunchArguments:
             f" {', '.join(PROGRAMS)})"
         )
     profile = profile_of(loaded)
-    programs: Mapping[str, LaunchArguments] = {**(profile.launch or {})}
+    programs = {str(name): launch for name, launch in (profile.launch or {}).items() if launch}
     if not programs:
         raise ScenarioError(
             f"--as {program}: '{profile.name}' states no launch arguments (a section launch of"
@@ -101,8 +102,9 @@ def _arguments(loaded: Launched, launch: LaunchArguments, values: Mapping[str, A
     missing: dict[str, str] = {}
     numbers = numbers_of(loaded)
     has_experts = "true" if loaded.scenario.model.experts else "false"
-    stated = {key: shown(value) for key, value in values.items()} | {"model.experts": has_experts}
-    for key, value in {**values, **facts_of(loaded, launch)}.items():
+    every = {**values, **facts_of(loaded, launch)}
+    stated = {key: shown(value) for key, value in every.items()} | {"model.experts": has_experts}
+    for key, value in every.items():
         needed = (launch.only or {}).get(key, {})
         if any(stated.get(other) != needed[other] for other in needed):
             continue
@@ -140,7 +142,8 @@ def _argument(
         text = text.get(shown(value), text.get("other"))
     if text is None or not numbers:
         return text
-    return text.format(value=shown(value), **numbers)
+    plain = " ".join(map(str, value)) if isinstance(value, list) else shown(value)
+    return text.format(value=plain, **numbers)
 
 
 def shown(value: Any) -> str:
@@ -177,5 +180,5 @@ def option_lines(words: tuple[str, ...]) -> list[str]:
         if word.startswith("--") or not lines:
             lines.append(word)
         else:
-            lines[-1] += f" {word}"
+            lines[-1] += f" {shlex.quote(word)}"
     return lines

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from clustersim.catalog.engines import EngineRecord
 from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.launching import LaunchArguments
-from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.models import ExpertShape, ModelRecord
 from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.simulation.service.pools import formats_of
 from clustersim.simulation.step.build import recompute_of, recompute_value
@@ -94,23 +94,23 @@ def _fields(value: Any) -> dict[str, Any]:
     return {info.alias or name: getattr(value, name) for name, info in fields}
 
 
-NOT_RUN: Final = frozenset(
-    {"kind", "name", "title", "extends", "source", "sources", "assumed", "launch"}
-    | {"hugging_face", "schedules", "zero", "context", "parameters", "active", "family"}
+NAMES: Final = frozenset(
+    {"kind", "name", "title", "extends", "source", "sources", "assumed", "launch", "note"}
 )
-"""Keys of catalogue files that do not change what is run: names, sources, what is offered."""
+"""Keys of catalogue files that name or describe them."""
 
 
-def plain_values(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield all values of a record by dotted key, without those that do not change what is run."""
+def plain_values(value: Any, prefix: str, skipped: frozenset[str]) -> Iterator[tuple[str, Any]]:
+    """Yield all values of a record by dotted key, without those of some keys."""
     inside = value if isinstance(value, Mapping) else _fields(value)
     for key, item in inside.items():
-        if key in NOT_RUN:
+        if key in skipped:
             continue
+        path = f"{prefix}.{key}" if prefix else str(key)
         if isinstance(item, Mapping | BaseModel):
-            yield from plain_values(item, f"{prefix}.{key}")
+            yield from plain_values(item, path, skipped)
         elif item is not None:
-            yield f"{prefix}.{key}", item
+            yield path, item
 
 
 def numbers_of(loaded: Launched) -> dict[str, Any]:
@@ -133,11 +133,22 @@ def _of_job(loaded: Loaded) -> dict[str, Any]:
         "copies": plan.data * plan.context // (plan.shard or plan.data * plan.context),
         "layers_per_chunk": -(-given.model.layers // (plan.pipeline * chunks)),
         "local": batch.micro if plan.pipeline == 1 else batch.global_ // plan.data,
-        "longest": max(given.model.sequence, batch.sequence),
+        "longest": max(given.model.longest or given.model.sequence, batch.sequence),
+        "micro": batch.micro,
+        "global": batch.global_,
+        "zero": plan.zero,
+        "fp16": "true" if given.precision == "fp16" else "false",
+        "bf16": "true" if given.precision == "bf16" else "false",
         "nodes": given.cluster.nodes,
         "devices": given.devices,
-        "steps": batch.global_ // (batch.micro * plan.data),
     }
+
+
+def _pattern(experts: ExpertShape, layers: int) -> str:
+    """Return which layers have experts, as Megatron-LM states it: ``([0]*3+[1]*58)``."""
+    groups = (layers - experts.first_dense) // experts.every
+    group = ",".join(["0"] * (experts.every - 1) + ["1"])
+    return f"([0]*{experts.first_dense}+[{group}]*{groups})"
 
 
 def _of_model(model: ModelRecord) -> dict[str, Any]:
@@ -148,7 +159,6 @@ def _of_model(model: ModelRecord) -> dict[str, Any]:
         experts = model.experts
         numbers |= {
             "shared_ffn": experts.shared * experts.ffn,
-            "first_dense": experts.first_dense,
-            "sparse": model.layers - experts.first_dense,
+            "pattern": _pattern(experts, model.layers),
         }
     return numbers

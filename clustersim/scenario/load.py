@@ -208,10 +208,13 @@ def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedServi
     return _loaded(origin_of(path, changes), changes)
 
 
-def load_launch(file: Path, draft: "LaunchDraft") -> "Loaded | LoadedService":
+def load_launch(
+    file: Path, draft: "LaunchDraft", settings: Settings = ()
+) -> "Loaded | LoadedService":
     """Return the scenario of an imported launch file, checked; errors name its lines."""
     document = draft.document(shown(file))
-    return _loaded(Origin(file.stem, document, file.parent, draft.summary), ())
+    origin = Origin(file.stem, document, file.parent, draft.summary)
+    return _loaded(origin, changes_of(settings))
 
 
 def from_mapping(name: str, data: Mapping[str, Any], settings: Settings = ()) -> Loaded:

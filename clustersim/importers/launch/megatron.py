@@ -97,6 +97,8 @@ READS: Final[Reads] = {
     "expert-tensor-parallel-size": count("plan.expert_tensor"),
     "sequence-parallel": flag("plan.sequence_parallel"),
     "use-distributed-optimizer": flag("plan.zero", 1),
+    "deepspeed": flag("of.deepspeed"),
+    "zero-stage": whole("plan.zero"),
     "num-layers-per-virtual-pipeline-stage": count("of.layers_per_chunk"),
     "num-virtual-stages-per-pipeline-rank": count("plan.chunks"),
     "decoder-first-pipeline-num-layers": whole("of.first_layers"),
@@ -122,6 +124,7 @@ READS: Final[Reads] = {
     "recompute-activations": flag("of.selective"),
     "recompute-granularity": one_of("of.granularity", {"full": "full", "selective": "selective"}),
     "checkpoint-activations": flag("of.granularity", "full"),
+    "activations-checkpoint-method": one_of("of.method", {"uniform": "uniform", "block": "block"}),
     "recompute-method": one_of("of.method", {"uniform": "uniform", "block": "block"}),
     "recompute-num-layers": count("of.recomputed_layers"),
     "recompute-modules": words("of.modules"),
@@ -134,6 +137,9 @@ READS: Final[Reads] = {
     "exp-avg-sq-dtype": word("of.second_moment_format"),
     # Kernels and overlap
     "overlap-grad-reduce": flag("framework.gradients.overlap", "always"),
+    "DDP-impl": one_of(
+        "framework.gradients.overlap", {"torch": "without-pipeline", "local": "never"}
+    ),
     "overlap-param-gather": flag("framework.gradients.gather_overlap"),
     "accumulate-allreduce-grads-in-fp32": flag("framework.gradients.bytes_each", 4),
     "grad-reduce-in-bf16": flag("framework.gradients.bytes_each", 2),
@@ -249,6 +255,8 @@ IGNORED: Final[Mapping[str, str]] = {
     "distributed-timeout*": "no effect on a step",
     "local-rank": "no effect on a step",
     "lazy-mpu-init": "start of the job",
+    "deepspeed-config": "settings in another file: the script states the same",
+    "deepspeed-activation-checkpointing": "of checkpoint-activations",
     "use-cpu-initialization": "start of the job",
     "no-gradient-accumulation-fusion": "the profile adds up in the products of weights",
     "no-masked-softmax-fusion": "no effect with flash attention",
@@ -493,7 +501,8 @@ def _precision(given: Given) -> None:
         given.usual("framework.kernels.cast_searched", searched)
     if given.pop("fp8_gather") and narrow:
         given.usual(f"framework.state.{name}.weights", 2.0625 if name == "mxfp8" else 2)
-    given.usual("framework.gradients.bytes_each", 2 if wide == "fp16" else 4)
+    if not given.get("of.deepspeed"):
+        given.usual("framework.gradients.bytes_each", 2 if wide == "fp16" else 4)
     states = {"gradients": given.pop("gradient_format"), "master": given.pop("master_format")}
     for part, stated in states.items():
         if stated is not None:
@@ -506,8 +515,9 @@ def _precision(given: Given) -> None:
 
 def _memory(given: Given) -> None:
     selective = given.pop("selective")
-    granularity = given.pop("granularity", "selective" if selective else None)
     method, count_ = given.pop("method"), given.pop("recomputed_layers", 1)
+    usual = "selective" if selective else "full" if method else None
+    granularity = given.pop("granularity", usual)
     modules = given.pop("modules", ["core_attn"])
     stage = -(-given.values["model.layers"] // given.get("plan.pipeline", 1))
     if granularity == "selective":
@@ -530,10 +540,14 @@ def _memory(given: Given) -> None:
 
 
 def _kernels(given: Given) -> None:
+    backend, flash = given.pop("attention", "auto"), given.pop("flash")
+    if given.pop("deepspeed"):
+        given.put("framework.name", "megatron-deepspeed", "of.deepspeed")
+        given.usual("framework.kernels.attention", "flash" if flash else "fused-softmax")
+        return
     graphs = given.pop("graphs", "none")
     given.put("framework.name", "megatron-core" if graphs == "none" else "megatron-core-graphs")
     given.usual("framework.gradients.overlap", "never")
-    backend, flash = given.pop("attention", "auto"), given.pop("flash")
     local = given.pop("implementation", "transformer_engine") == "local"
     if backend in ("unfused", "local") or (local and not flash):
         given.usual("framework.kernels.attention", "unfused")
@@ -626,11 +640,7 @@ def _experts(given: Given, ffn: int) -> None:
         if shared % values["ffn"]:
             given.notes.append(f"shared experts of {shared} in all: {values['shared']} experts")
     if isinstance(pattern, list):
-        values["first_dense"] = pattern.index(1) if 1 in pattern else 0
-        if 0 in pattern[values["first_dense"] :]:
-            raise given.wrong(
-                "of.expert_layers", "dense layers after those with experts are not modelled"
-            )
+        values |= _layers_with_experts(given, pattern)
     elif pattern > 1:
         values["every"] = pattern
     if capacity is not None and capacity > 0:
@@ -638,6 +648,17 @@ def _experts(given: Given, ffn: int) -> None:
     if groups is not None and limit is not None:
         values["groups"] = {"count": groups, "limit": limit}
     given.put("model.experts", values, "model.experts.count")
+
+
+def _layers_with_experts(given: Given, pattern: list[int]) -> dict[str, int]:
+    """Return the dense layers at the start and the interval of those with experts, of a list."""
+    layers = len(pattern)
+    for every in range(1, layers + 1):
+        groups = [0] * (every - 1) + [1]
+        for dense in range(layers % every, layers, every):
+            if pattern == [0] * dense + groups * ((layers - dense) // every):
+                return {"first_dense": dense, **({"every": every} if every > 1 else {})}
+    raise given.wrong("of.expert_layers", "must be dense layers, then groups that end with experts")
 
 
 MEGATRON: Final = Launch(

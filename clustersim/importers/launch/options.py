@@ -40,6 +40,15 @@ class Option:
         """Return a word of a command that has a meaning by its position."""
         return cls(name, (word.text,), name, Place(source.file, word.line), word.unknown)
 
+    @staticmethod
+    def plain_name(text: str) -> str:
+        """Return the name of an option as it is written.
+
+        >>> Option.plain_name("--training.seq_len")
+        'training.seq-len'
+        """
+        return text.lstrip("-").replace("_", "-")
+
     def __str__(self) -> str:
         values = " ".join(_plain(value) for value in self.values)
         return f"{self.shown} {values}".rstrip()
@@ -147,7 +156,7 @@ def is_option(text: str) -> bool:
 
 
 def _option(source: Source, name: Word, values: Sequence[Word]) -> Option:
-    plain = name.text.lstrip("-").replace("_", "-")
+    plain = Option.plain_name(name.text)
     unknown = next((word.unknown for word in values if word.unknown), name.unknown)
     texts = tuple(word.text for word in values)
     return Option(plain, texts, name.text, Place(source.file, name.line), unknown)
@@ -192,4 +201,4 @@ def _inside(
     values = tuple(data) if isinstance(data, list) else (data,)
     found = re.search(r"\$\{[^}]*\}", data) if isinstance(data, str) else None
     unknown = f"{shortened(found[0])} is not known from the file" if found else ""
-    yield Option(prefix + shown.lstrip("-").replace("_", "-"), values, shown, place, unknown)
+    yield Option(prefix + Option.plain_name(shown), values, shown, place, unknown)

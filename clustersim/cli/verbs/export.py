@@ -1,0 +1,73 @@
+"""`clustersim export SCENARIO --as PROGRAM`: the launch file of a scenario."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clustersim.cli.options import Settings, option, print_json, print_rows
+from clustersim.cli.output import echo
+
+if TYPE_CHECKING:
+    from clustersim.exporters import ExportAnswer
+    from clustersim.render.tables import Row
+
+Program = Annotated[
+    str,
+    option(
+        "PROGRAM",
+        "Program that reads the file: megatron, megatron-bridge, torchtitan, deepspeed,"
+        " accelerate, vllm, sglang, trtllm.",
+        "--as",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    option("PATH", "Output file [standard output].", "--out", "-o"),
+]
+
+
+def export(
+    scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
+    program: Program,
+    out: Out = None,
+    settings: Settings = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing output file.")
+    ] = False,
+) -> None:
+    """Write the launch file of a scenario: all that a program has options for.
+
+    The file is imported again, and its comment lists each value that it does not express, and the
+    command that predicts what it launches.
+    """
+    import clustersim
+    from clustersim.catalog.writing import check_new, write_new
+
+    if out is not None:
+        check_new(out, force=force)
+    exported = clustersim.export(scenario, program, settings or (), file=out)
+    if out is not None:
+        write_new(out, exported.text, force=force)
+    if json_output:
+        print_json(exported)
+    elif out is None:
+        echo(exported.text, end="")
+    else:
+        print_rows(str(out), _rows(exported))
+
+
+def _rows(exported: "ExportAnswer") -> "list[Row]":
+    """Return the result in lines."""
+    from clustersim.render.tables import Row
+    from clustersim.units import counted
+
+    missing = [f"{value} ({why})" for value, why in exported.not_expressed.items()]
+    elsewhere = [f"{key} ({why})" for key, why in exported.elsewhere.items()]
+    return [
+        Row("arguments", f"{counted(len(exported.arguments), 'option')} of {exported.as_}"),
+        *(Row("elsewhere", line) for line in elsewhere),
+        *(Row("not expressed", line) for line in missing),
+        Row("predict it", exported.command),
+    ]
