@@ -68,11 +68,18 @@ def random_layout(rng, free, experts):
     return plan
 
 
-def random_step(rng, most_nodes):
-    """Return a scenario, half of them with experts; most are legal."""
-    experts = rng.random() < 0.5
+def random_step(rng, most_nodes, names=None):
+    """Return a scenario, half of them with experts; most are legal.
+
+    Parameters
+    ----------
+    names : frameworks, all if None
+    """
+    names = frameworks(False) if names is None else names
+    experts = rng.random() < 0.5 and not {*names}.isdisjoint(frameworks(True))
+    offered = [name for name in frameworks(experts) if name in names]
     cluster, nodes = rng.choice(entry_names("cluster")), rng.choice(divisors(most_nodes))
-    framework, model = rng.choice(frameworks(experts)), rng.choice(models(experts))
+    framework, model = rng.choice(offered), rng.choice(models(experts))
     plan = random_layout(rng, devices_of_node(cluster) * nodes, experts)
     micro, count = rng.choice([1, 2]), rng.choice([1, 4, 2 * plan["pipeline"]])
     schedules, zero = (

@@ -8,20 +8,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clustersim.catalog.launching import PROGRAMS, LaunchArguments
+from clustersim.catalog.launching import PROGRAMS, LaunchArguments, Texts
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.exporters.values import (
     Launched,
     facts_of,
+    has_effect,
     job_values,
     layout_values,
     numbers_of,
     profile_of,
+    shown,
 )
 from clustersim.plan.parallelism import AXES
 
 PLAIN: Final[Mapping[str, Any]] = {
+    "plan.tensor": 1,
+    "plan.pipeline": 1,
+    "plan.chunks": 1,
     "plan.context": 1,
     "plan.expert": 1,
     "plan.expert_tensor": 1,
@@ -111,7 +116,7 @@ def _arguments(loaded: Launched, launch: LaunchArguments, values: Mapping[str, A
         text = _argument(launch, key, value, numbers)
         if text is not None:
             words += text.split()
-        elif not _needs_none(launch, key, value):
+        elif has_effect(key, stated) and not _needs_none(launch, key, value):
             missing[f"{key} {shown(value)}"] = reason_of(launch, key)
     return Arguments(tuple(words), missing)
 
@@ -124,14 +129,20 @@ def _needs_none(launch: LaunchArguments, key: str, value: Any) -> bool:
 
 def reason_of(launch: LaunchArguments, key: str) -> str:
     """Return why a value of a key has no argument."""
-    return (launch.inexpressible or {}).get(key, "no argument for this value")
+    reasons = {**(launch.derived or {}), **(launch.inexpressible or {})}
+    own = _texts(launch).get(key)
+    return reasons.get(key, "no argument" if own is None else "no argument for this value")
+
+
+def _texts(launch: LaunchArguments) -> Texts:
+    return {**launch.arguments, **(launch.facts or {}), **(launch.job or {})}
 
 
 def _argument(
     launch: LaunchArguments, key: str, value: Any, numbers: Mapping[str, Any]
 ) -> str | None:
     """Return the text of an argument; None where the value has none."""
-    text = {**launch.arguments, **(launch.facts or {}), **(launch.job or {})}.get(key)
+    text = _texts(launch).get(key)
     if key == "plan.placement":
         usual = [axis for axis in AXES if axis in value]
         table = text if isinstance(text, Mapping) else {}
@@ -144,21 +155,6 @@ def _argument(
         return text
     plain = " ".join(map(str, value)) if isinstance(value, list) else shown(value)
     return text.format(value=plain, **numbers)
-
-
-def shown(value: Any) -> str:
-    """Return a value as keys of tables and arguments have it.
-
-    >>> shown(True), shown(None), shown(["qkv", "mlp"]), shown({"mode": "full", "every": 2})
-    ('true', 'none', 'qkv-mlp', 'mode full, every 2')
-    """
-    if isinstance(value, bool | None):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {shown(each)}" for key, each in value.items())
-    return "-".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def argument_lines(arguments: Arguments) -> list[str]:

@@ -12,13 +12,15 @@ from clustersim.catalog.changes import Change, changes_of, setting_text
 from clustersim.catalog.launching import LaunchArguments
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.exporters.arguments import reason_of, shown
+from clustersim.exporters.arguments import reason_of
 from clustersim.exporters.values import (
     NAMES,
     Launched,
+    has_effect,
     layout_values,
     plain_values,
     profile_of,
+    shown,
 )
 from clustersim.scenario.launch_files import launch_file
 from clustersim.scenario.load import Loaded, LoadedService, load_launch
@@ -114,16 +116,17 @@ def _leaves(key: str, value: Any) -> list[tuple[str, Any]]:
 def differences(loaded: Launched, found: Launched, launch: LaunchArguments) -> dict[str, str]:
     """Return the values of a scenario that another one does not have, each with the reason."""
     values, others = effective_values(loaded, launch), effective_values(found, launch)
+    other_format = values.get("precision") != others.get("precision")
     return {
         f"{key} {shown(values.get(key))}": _reason(launch, key, others.get(key))
         for key in [*values, *(key for key in others if key not in values)]
-        if values.get(key) != others.get(key)
+        if values.get(key) != others.get(key) and not (other_format and "framework.state." in key)
     }
 
 
 def _reason(launch: LaunchArguments, key: str, other: Any) -> str:
     own = key.removeprefix("framework.").removeprefix("engine.")
-    reason = reason_of(launch, key if key in (launch.inexpressible or {}) else own)
+    reason = reason_of(launch, own)
     return f"{reason}; launched {'without' if other is None else f'with {shown(other)}'}"
 
 
@@ -185,16 +188,9 @@ def _has_effect(
     """Return whether a value has an effect next to the others."""
     if key.startswith("framework.state.") and f".{values['precision']}." not in key:
         return False
-    needed = {
-        "plan.schedule": values.get("plan.pipeline") != 1,
-        "plan.layers": values.get("plan.pipeline") != 1,
-        "plan.reshard": values.get("plan.zero") == 3,
-        "plan.shard": values.get("plan.zero") != 0,
-        "plan.sequence_parallel": values["plan.tensor"] > 1,
-        "plan.expert": loaded.scenario.model.experts is not None,
-        "plan.expert_tensor": loaded.scenario.model.experts is not None,
-    }
-    only = (launch.only or {}).get(key.partition(".")[2] if key.startswith("framework.") else key)
-    stated = {**values, "model.experts": loaded.scenario.model.experts is not None}
-    unmet = any(shown(stated.get(other)) != value for other, value in (only or {}).items())
-    return needed.get(key, True) and not unmet
+    stated = {other: shown(value) for other, value in values.items()}
+    stated["model.experts"] = shown(loaded.scenario.model.experts is not None)
+    own = key.removeprefix("framework.").removeprefix("engine.")
+    only = (launch.only or {}).get(own, {})
+    unmet = any(stated.get(other) != value for other, value in only.items())
+    return has_effect(key, stated) and not unmet

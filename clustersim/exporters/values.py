@@ -162,3 +162,37 @@ def _of_model(model: ModelRecord) -> dict[str, Any]:
             "pattern": _pattern(experts, model.layers),
         }
     return numbers
+
+
+def has_effect(key: str, stated: Mapping[str, str]) -> bool:
+    """Return whether a key of a layout has an effect next to the others.
+
+    Parameters
+    ----------
+    stated : values of the layout as `shown` returns them, and whether the model has experts
+    """
+    needed = {
+        "plan.schedule": stated.get("plan.pipeline") != "1",
+        "plan.layers": stated.get("plan.pipeline") != "1",
+        "plan.reshard": stated.get("plan.zero") == "3",
+        "plan.shard": stated.get("plan.zero") != "0",
+        "plan.sequence_parallel": stated.get("plan.tensor") != "1",
+        "plan.expert": stated.get("model.experts") == "true",
+        "plan.expert_tensor": stated.get("model.experts") == "true",
+    }
+    return needed.get(key, True)
+
+
+def shown(value: Any) -> str:
+    """Return a value as keys of tables and arguments have it.
+
+    >>> shown(True), shown(None), shown(["qkv", "mlp"]), shown({"mode": "full", "every": 2})
+    ('true', 'none', 'qkv-mlp', 'mode full, every 2')
+    """
+    if isinstance(value, bool | None):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {shown(each)}" for key, each in value.items())
+    return "-".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -34,7 +34,8 @@ def profiles():
     for kind in ("framework", "engine"):
         for name in finding.entry_names(kind):
             for program, launch in (entry(kind, name).record.launch or {}).items():
-                yield kind, name, program, launch
+                if launch is not None:
+                    yield kind, name, program, launch
 
 
 def facts_of(name):
@@ -63,7 +64,9 @@ def in_use(name, key):
     changes = {"precision": needed.get("precision", "bf16")}
     if needed.get("model.experts"):
         changes["model"] = "mixtral-8x7b"
-    if any(other.startswith("plan.") for other in needed):
+    if needed.get("plan.zero") == "3":
+        changes["plan"] = STEP["plan"] | {"zero": 3}
+    elif any(other.startswith("plan.") for other in needed):
         changes["plan"] = SHARED if needed.get("plan.pipeline") is None else STEP["plan"]
     return changes
 
@@ -72,6 +75,7 @@ def in_use(name, key):
 def test_each_flag_of_a_profile_follows_its_fact(name, key, value, text):
     """A fact has the flag of its value, and of its other values those that this one lacks."""
     texts = facts_of(name)[key]
+    text = text.replace("{value}", "7")
     value = f"[{value.replace('-', ',')}]" if key == "graphs.parts" else value
     found = words(name, f"framework.{key}={7 if value == 'other' else value}", **in_use(name, key))
     others = {flag for other in texts.values() for flag in other.split() if flag.startswith("--")}

@@ -7,12 +7,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim.catalog.finding import look_up
+from clustersim.catalog.finding import find, look_up
 from clustersim.catalog.reading import Document, Key, Place
 from clustersim.catalog.tree import Tree, bare, value_at
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
-from clustersim.importers.draft import Choices, Draft
+from clustersim.importers.draft import Choices, Draft, assumed
 from clustersim.importers.launch.options import Option
 from clustersim.importers.launch.table import INTERNAL, Given, Launch
 from clustersim.importers.models import model_file
@@ -261,6 +261,7 @@ def _drafted(given: Given, choices: Choices, nodes: int) -> LaunchDraft:
     given.values["assumed"] = dict(sorted(given.assumed.items()))
     for key in [key for key in given.values if key.startswith(INTERNAL)]:
         given.disregard(key, "no effect with the other options")
+    _source_facts(given, choices)
     data: dict[str, Any] = {}
     places: dict[Key, Place] = {}
     keys = sorted(given.values, key=_rank)
@@ -283,6 +284,26 @@ def _drafted(given: Given, choices: Choices, nodes: int) -> LaunchDraft:
         unknown=tuple(map(_line, given.unknown)),
         places=places,
     )
+
+
+def _source_facts(given: Given, choices: Choices) -> None:
+    """Give facts that the file of the framework does not have a source, which facts need."""
+    for kind in ("framework", "engine"):
+        own = [key for key in given.values if key.startswith(f"{kind}.") and key != f"{kind}.name"]
+        if own:
+            stated = find(kind, given.values[f"{kind}.name"], choices.folder).data
+        for key in own:
+            if not _has(stated, key.split(".")[1:]):
+                given.values[key] = assumed(given.values[key], "stated by the launch file")
+
+
+def _has(table: Any, path: list[str]) -> bool:
+    """Return whether a table has a value at a path."""
+    for name in path:
+        if not isinstance(table, Mapping) or name not in table:
+            return False
+        table = table[name]
+    return True
 
 
 def _brief(data: dict[str, Any]) -> dict[str, Any]:

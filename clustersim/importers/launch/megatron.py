@@ -157,6 +157,7 @@ READS: Final[Reads] = {
     "moe-grouped-gemm": flag("framework.experts.grouped"),
     "moe-token-dispatcher-type": word("of.dispatcher"),
     "moe-enable-deepep": flag("of.once_per_node"),
+    "moe-flex-dispatcher-backend": one_of("of.once_per_node", {"deepep": True, "hybridep": True}),
     "overlap-moe-expert-parallel-comm": flag("framework.experts.overlapped"),
     "make-vocab-size-divisible-by": count("framework.vocab_multiple"),
     "cuda-graph-impl": word("of.graphs"),
@@ -204,6 +205,7 @@ READS: Final[Reads] = {
     "moe-ffn-hidden-size": count("of.expert_ffn"),
     "moe-shared-expert-intermediate-size": count("of.shared_ffn"),
     "moe-layer-freq": Read("of.expert_layers", _pattern),
+    "moe-router-enable-expert-bias": flag("of.router_bias"),
     "moe-expert-capacity-factor": number("of.capacity"),
     "moe-router-num-groups": count("of.router_groups"),
     "moe-router-group-topk": count("of.router_limit"),
@@ -586,7 +588,9 @@ def _model(given: Given) -> None:
     no_biases = given.pop("no_biases")
     linear = ["qkv"] * bool(given.pop("query_bias")) if no_biases else ["qkv", "output", "mlp"]
     given.pop("query_bias")
-    shape["model.biases"] = [*linear, *(["norm"] if shape["model.norm"] == "layer" else [])]
+    norms = ["norm"] if shape["model.norm"] == "layer" else []
+    router = ["router"] if given.pop("router_bias") else []
+    shape["model.biases"] = [*linear, *norms, *router]
     dropouts = given.pop("attention_dropout", 0.1), given.pop("hidden_dropout", 0.1)
     shape["model.dropout"] = any(dropouts)
     if given.pop("softmax") in ("learnable", "off-by-one"):

@@ -1,0 +1,102 @@
+"""What a scenario and a launch file can both state comes back, and nothing else is silent."""
+
+import shlex
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustersim.exporters import export
+from clustersim.scenario.load import load_any
+from clustersim.simulation.service.serve import serve
+from clustersim.simulation.step.simulate import simulate
+from random_jobs import (
+    SERVERS,
+    any_step,
+    plain_step,
+    random_services_of,
+    random_steps_of,
+)
+
+TRAINERS = ("megatron", "torchtitan", "deepspeed", "accelerate")
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+OPTIONS = {"--cluster": "cluster.name", "--nodes": "cluster.nodes", "--model": "model"}
+
+
+def launched(exported, folder):
+    """Return the scenario that the command in the comment of a launch file runs."""
+    _, verb, name, *words = shlex.split(exported.command)
+    file = folder / name
+    file.write_text(exported.text, encoding="utf-8")
+    pairs = zip(words[::2], words[1::2], strict=True)
+    changes = [text if option == "--set" else f"{OPTIONS[option]}={text}" for option, text in pairs]
+
+    assert verb == "run"
+    return load_any(file, changes)
+
+
+def stated_keys(exported):
+    """Return the keys of the values that a launch file does not express."""
+    return {value.partition(" ")[0] for value in exported.not_expressed}
+
+
+def check_step(program, loaded, result, folder):
+    """Check a launch file of a step; return whether it is the whole step."""
+    exported = export(loaded, program)
+    found = launched(exported, folder)
+    given, read, silent = loaded.scenario, found.scenario, stated_keys(exported)
+
+    for value, why in exported.not_expressed.items():
+        line = f"not expressed: {value} ({why})"
+        assert line.replace(" ", "") in "".join(exported.text.split()).replace("#", "")
+    for key in ("tensor", "pipeline", "data", "context", "expert", "zero"):
+        if not silent & {f"plan.{key}", "plan.tensor", "plan.pipeline"}:
+            assert getattr(given.plan, key) == getattr(read.plan, key), key
+    for key in ("micro", "global_", "sequence"):
+        assert getattr(given.batch, key) == getattr(read.batch, key)
+    assert given.precision == read.precision or "precision" in silent
+    if silent:
+        return False
+    again = simulate(found)
+    assert again.step_time == pytest.approx(result.step_time, rel=1e-12)
+    assert again.memory.fullest.peak == result.memory.fullest.peak
+    return True
+
+
+@pytest.mark.parametrize("program", TRAINERS)
+@settings(max_examples=5, deadline=None)
+@given(seed=SEEDS)
+def test_a_step_comes_back_from_its_launch_file(program, seed, tmp_path_factory):
+    """What is not expressed is listed in the file; without such a value the time is the same."""
+    loaded, result = random_steps_of(program, any_step)(Random(seed))
+
+    check_step(program, loaded, result, tmp_path_factory.mktemp("launch"))
+
+
+@pytest.mark.parametrize("program", TRAINERS)
+@settings(max_examples=5, deadline=None)
+@given(seed=SEEDS)
+def test_a_step_of_plain_options_is_launched_as_a_whole(program, seed, tmp_path_factory):
+    """Layouts, batches and precisions that a program has options for are expressed."""
+    loaded, result = random_steps_of(program, plain_step)(Random(seed))
+
+    assert check_step(program, loaded, result, tmp_path_factory.mktemp("launch"))
+
+
+@pytest.mark.parametrize("program", SERVERS)
+@settings(max_examples=5, deadline=None)
+@given(seed=SEEDS)
+def test_a_service_comes_back_from_its_command(program, seed, tmp_path_factory):
+    """A server that its command launches as a whole has the same times."""
+    loaded, result = random_services_of(program)(Random(seed))
+    exported = export(loaded, program)
+    found = launched(exported, tmp_path_factory.mktemp("launch"))
+    silent = stated_keys(exported)
+
+    assert not silent & {"load", "engine.scheduler.sequences", "engine.scheduler.tokens"}
+    assert loaded.scenario.plan.tensor == found.scenario.plan.tensor
+    if not silent:
+        assert serve(found).answer.latency_s == result.answer.latency_s
