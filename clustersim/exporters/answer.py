@@ -15,7 +15,8 @@ from clustersim.exporters.forms import ENDINGS, FORMS, Job
 from clustersim.exporters.read_back import ELSEWHERE, read_back
 from clustersim.exporters.values import Launched, numbers_of
 from clustersim.importers.launch.formats import LAUNCHES
-from clustersim.scenario.load import Loaded, LoadedService, load_any, scenario_text
+from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.origins import scenario_text
 
 _OPTIONS: Final = {"cluster.name": "cluster", "cluster.nodes": "nodes", "model": "model"}
 """Options of `clustersim run` that name what a launch file does not state."""
