@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from clustersim.catalog.finding import find, look_up
 from clustersim.catalog.reading import Document, Key, Place
-from clustersim.catalog.tree import Tree, bare, value_at
+from clustersim.catalog.tree import Tree, bare, is_fact, value_at
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
 from clustersim.importers.draft import Choices, Draft, assumed
@@ -293,7 +293,7 @@ def _source_facts(given: Given, choices: Choices) -> None:
         if own:
             stated = find(kind, given.values[f"{kind}.name"], choices.folder).data
         for key in own:
-            if not _has(stated, key.split(".")[1:]):
+            if not is_fact(given.values[key]) and not _has(stated, key.split(".")[1:]):
                 given.values[key] = assumed(given.values[key], "stated by the launch file")
 
 
