@@ -156,7 +156,8 @@ class Reader:
 def _has_keys(named: Schema) -> bool:
     """Whether the values of a mapping have keys of their own, at this level or a lower one."""
     below = named.get("additionalProperties")
-    return "$ref" in named or (isinstance(below, dict) and _has_keys(below))
+    shapes = [named, *named.get("anyOf", [])]  # null as well, or not
+    return any("$ref" in each for each in shapes) or (isinstance(below, dict) and _has_keys(below))
 
 
 def _default(value: object) -> str:
