@@ -75,7 +75,7 @@ def launch_of(loaded: Launched, program: str) -> LaunchArguments:
         )
     if program not in programs:
         raise ScenarioError(
-            f"--as {program}: '{profile.name}' is launched as {' or '.join(programs)}"
+            f"--as {program}: '{profile.name}' is launched as {' or '.join(map(repr, programs))}"
             f" ({' or '.join(f'--as {other}' for other in programs)})"
         )
     return programs[program]
