@@ -157,8 +157,9 @@ def named_in(source: str, known: frozenset[str]) -> list[Found]:
     return sorted(found)
 
 
-NAMING = ("sources", "held_out")
-"""Keys below which names are the subject: what was read, and the errors of groups left out."""
+NAMING = ("sources", "held_out", "launch")
+"""Keys below which names are the subject: what was read, the errors of groups left out, and the
+programs that launch a job, with the names of models that they have."""
 
 
 def keys_of(data: object) -> Iterator[str]:
