@@ -47,13 +47,15 @@ def plain_step(rng, program):
     step["framework"] = {"name": name}
     if program == "accelerate":
         step["framework"]["sharding"] = {"reduce": 2}
-    step["precision"] = rng.choice([*set(texts["precision"]) & {"bf16", "fp16"}] or ["bf16"])
+    formats = [each for each in ("bf16", "fp16") if each in texts["precision"]]
+    step["precision"] = rng.choice(formats)
     step["recompute"] = rng.choice(["none", "full"])
     step["model"] = rng.choice(_models(launch, program))
     if program in ("torchtitan", "accelerate"):
         plan["sequence_parallel"] = plan.get("tensor", 1) > 1
     elif name.startswith(("megatron-lm", "megatron-deepspeed")):
         plan["sequence_parallel"] = False
+        step["precision"] = "fp16"  # bf16 reduces gradients in 32 bits, which its profile does not
         step["model"] = {"name": step["model"], "vocab": 50_257}
     return step
 
