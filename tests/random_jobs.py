@@ -24,7 +24,8 @@ def profiles(program):
 
 def any_step(rng, program):
     """Return a scenario of a framework of a program, with whatever the framework can run."""
-    return random_step(rng, 2, profiles(program))
+    step = random_step(rng, 2, profiles(program))
+    return step | {"framework": {"name": step["framework"]["name"]}}
 
 
 def plain_step(rng, program):
