@@ -48,13 +48,12 @@ def plain_step(rng, program):
     step["framework"] = {"name": name}
     if program == "accelerate":
         step["framework"]["sharding"] = {"reduce": 2}
-    formats = [each for each in ("bf16", "fp16") if each in texts["precision"]]
-    step["precision"] = rng.choice(formats)
+    step["precision"] = "bf16" if "bf16" in texts["precision"] else "fp16"
     step["recompute"] = rng.choice(["none", "full"])
     step["model"] = rng.choice(_models(launch, program))
-    if program in ("torchtitan", "accelerate"):
+    if plan.get("tensor", 1) == 1 or program == "torchtitan":
         plan["sequence_parallel"] = plan.get("tensor", 1) > 1
-    elif name.startswith(("megatron-lm", "megatron-deepspeed")):
+    if name.startswith(("megatron-lm", "megatron-deepspeed")):
         plan["sequence_parallel"] = False
         step["precision"] = "fp16"  # bf16 reduces gradients in 32 bits, which its profile does not
         step["model"] = {"name": step["model"], "vocab": 50_257}

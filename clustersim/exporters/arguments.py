@@ -94,9 +94,10 @@ def job_arguments(loaded: Launched, launch: LaunchArguments) -> Arguments:
 def has_argument(launch: LaunchArguments, key: str, value: Any) -> bool:
     """Return whether a value of a key of a layout can be launched.
 
-    A value without effect needs no argument, nor does a key that follows from others.
+    A value without effect needs no argument, nor does a key that follows from others, or that other
+    files state.
     """
-    if key in (launch.derived or {}) or PLAIN.get(key, ...) == value:
+    if _needs_none(launch, key, value):
         return True
     plain = [*value] if isinstance(value, tuple) else value
     return _argument(launch, key, plain, {}) is not None

@@ -93,13 +93,13 @@ def toml(job: Job) -> str:
 
 
 def yaml(job: Job) -> str:
-    """Return settings as YAML, texts in quotes: 'no' is a text to some readers only."""
+    """Return settings as YAML in order, texts in quotes: 'no' is a text to some readers only."""
     lines = comment_lines(job.remarks)
     return "\n".join([*lines, *_yaml_lines(tables(job.words, job.reads), ""), ""])
 
 
 def _yaml_lines(table: Mapping[str, Any], indent: str) -> Iterator[str]:
-    for name, value in table.items():
+    for name, value in sorted(table.items()):
         if isinstance(value, Mapping):
             yield f"{indent}{name}:"
             yield from _yaml_lines(value, f"{indent}  ")

@@ -5,6 +5,9 @@ import pytest
 from clustersim.catalog import finding
 from clustersim.errors import ScenarioError
 from clustersim.exporters.arguments import argument_lines, launch_of, layout_arguments
+from clustersim.importers.launch.formats import LAUNCHES
+from clustersim.importers.launch.options import Option
+from clustersim.importers.launch.table import reason_of
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import from_mapping, load
 from clustersim.scenario.schema import PlanFile
@@ -22,10 +25,9 @@ STEP = {
 SHARED = {"tensor": 2, "pipeline": 1, "data": 8, "zero": 1, "sequence_parallel": True}
 
 
-def words(framework, *settings, **changes):
+def words(framework, *settings, program="megatron", **changes):
     """Return the words that launch a step with a framework."""
     loaded = from_mapping("a", STEP | {"framework": framework} | changes, settings)
-    program = next(iter(loaded.scenario.framework.launch))
     return " ".join(layout_arguments(loaded, launch_of(loaded, program)).words)
 
 
@@ -38,10 +40,10 @@ def profiles():
                     yield kind, name, program, launch
 
 
-def facts_of(name):
-    """Return the facts of a framework that a flag controls, with the flags by value."""
-    launch = None if name is None else entry("framework", name).record.launch
-    return next(iter(launch.values())).facts or {} if launch else {}
+def facts_of(name, program):
+    """Return the facts of a framework that a flag of a program controls, with the flags."""
+    launch = None if name is None else (entry("framework", name).record.launch or {}).get(program)
+    return {} if launch is None else launch.facts or {}
 
 
 def controlled_facts():
@@ -49,18 +51,18 @@ def controlled_facts():
 
     Facts of a profile that it extends are those of the other one.
     """
-    for name in finding.entry_names("framework"):
-        extended = facts_of(entry("framework", name).record.extends)
-        for key, texts in facts_of(name).items():
-            if key not in extended:
-                for value, text in texts.items():
-                    yield pytest.param(name, key, value, text, id=f"{name}-{key}-{value}")
+    for kind, name, program, _ in profiles():
+        if kind == "framework":
+            extended = facts_of(entry("framework", name).record.extends, program)
+            for key, texts in facts_of(name, program).items():
+                if key not in extended:
+                    for value in texts:
+                        yield pytest.param(name, program, key, value)
 
 
-def in_use(name, key):
+def in_use(name, program, key):
     """Return the changes of a scenario with which a fact has an argument."""
-    launch = next(iter(entry("framework", name).record.launch.values()))
-    needed = (launch.only or {}).get(key, {})
+    needed = (entry("framework", name).record.launch[program].only or {}).get(key, {})
     changes = {"precision": needed.get("precision", "bf16")}
     if needed.get("model.experts"):
         changes["model"] = "mixtral-8x7b"
@@ -71,13 +73,14 @@ def in_use(name, key):
     return changes
 
 
-@pytest.mark.parametrize(("name", "key", "value", "text"), [*controlled_facts()])
-def test_each_flag_of_a_profile_follows_its_fact(name, key, value, text):
+@pytest.mark.parametrize(("name", "program", "key", "value"), [*controlled_facts()])
+def test_each_flag_of_a_profile_follows_its_fact(name, program, key, value):
     """A fact has the flag of its value, and of its other values those that this one lacks."""
-    texts = facts_of(name)[key]
-    text = text.replace("{value}", "7")
+    texts = facts_of(name, program)[key]
+    text = texts[value].replace("{value}", "7")
     value = f"[{value.replace('-', ',')}]" if key == "graphs.parts" else value
-    found = words(name, f"framework.{key}={7 if value == 'other' else value}", **in_use(name, key))
+    setting = f"framework.{key}={7 if value == 'other' else value}"
+    found = words(name, setting, program=program, **in_use(name, program, key))
     others = {flag for other in texts.values() for flag in other.split() if flag.startswith("--")}
 
     assert text in found
@@ -127,6 +130,36 @@ def test_launch_arguments_have_a_source_in_their_file():
     """The options of a program are facts as well."""
     for kind, name, _, launch in profiles():
         assert launch.source in entry(kind, name).record.sources, name
+
+
+def options_of(launch):
+    """Return the names of all options in the texts of a profile."""
+    tables = [launch.arguments, launch.job or {}, launch.facts or {}]
+    texts = [text for table in tables for text in table.values()]
+    plain = [[text] if isinstance(text, str) else [*text.values()] for text in texts]
+    words = " ".join([*(each for one in plain for each in one), launch.fixed or ""]).split()
+    return {Option.plain_name(word.partition("=")[0]) for word in words if word.startswith("--")}
+
+
+def reader_of(program, launch):
+    """Return how the launch file of a profile is imported."""
+    name = "megatron" if launch.form == "script" else program
+    return LAUNCHES["nemo" if name == "megatron-bridge" else name][0]
+
+
+def test_an_importer_has_each_option_that_is_exported():
+    """The tables of importers and of profiles have the same names: none is unknown."""
+    unknown = []
+    for _, name, program, arguments in profiles():
+        reader = reader_of(program, arguments)
+        for option in options_of(arguments):
+            names = {option, option.partition(".")[2]}  # of Megatron-Bridge without the section
+            if names.isdisjoint(reader.reads) and not any(
+                reason_of(each, reader.ignored) for each in names
+            ):
+                unknown.append(f"{name}: {option}")
+
+    assert unknown == []
 
 
 def test_launch_arguments_state_a_layout():

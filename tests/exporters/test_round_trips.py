@@ -1,5 +1,6 @@
 """What a scenario and a launch file can both state comes back, and nothing else is silent."""
 
+import json
 import shlex
 from random import Random
 
@@ -7,10 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.catalog.finding import entry_names
 from clustersim.exporters import export
+from clustersim.importers.launch.serving import catalogue_model
+from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load_any
 from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.simulate import simulate
+from commands import ending
 from random_jobs import (
     SERVERS,
     any_step,
@@ -19,7 +24,7 @@ from random_jobs import (
     random_steps_of,
 )
 
-TRAINERS = ("megatron", "torchtitan", "deepspeed", "accelerate")
+TRAINERS = ("megatron", "megatron-bridge", "torchtitan", "deepspeed", "accelerate")
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -100,3 +105,39 @@ def test_a_service_comes_back_from_its_command(program, seed, tmp_path_factory):
     assert loaded.scenario.plan.tensor == found.scenario.plan.tensor
     if not silent:
         assert serve(found).answer.latency_s == result.answer.latency_s
+
+
+def test_a_name_on_hugging_face_is_found_as_its_file():
+    """The command of a server names weights, by which an import finds the same model."""
+    named = {name: entry("model", name).record.hugging_face for name in entry_names("model")}
+
+    for name, weights in named.items():
+        assert weights is None or catalogue_model(weights) == name
+    assert sum(weights is not None for weights in named.values()) > 20
+
+
+def test_a_changed_machine_and_model_are_in_the_command(tmp_path):
+    """What no launch file states is an option of the command, also where it was changed."""
+    changes = ["cluster.nic.bandwidth=x2", "model.layers=40"]
+    exported = export("llama3-70b-h100-serving", "vllm", changes)
+    found = launched(exported, tmp_path).scenario
+
+    assert exported.not_expressed == {}
+    assert "--set cluster.nic.bandwidth=x2 --set model.layers=40" in exported.command
+    assert found.model.layers == 40
+    assert [*exported.elsewhere] == ["cluster", "load", "model"]
+
+
+def test_a_pipe_of_export_and_run_keeps_the_answer(capsys, tmp_path):
+    """The file of `-o` is the text of `--json`, and imports as the same scenario."""
+    file = tmp_path / "train.sh"
+    words = ("frontier-22b", "--as", "deepspeed", "-o", file)
+    code, shown, _ = ending(capsys, "export", *words)
+    again = ending(capsys, "export", *words, "--json", "--force")
+    answer = json.loads(again[1])
+
+    assert (code, again[0]) == (0, 0)
+    assert f"predict it    {answer['command']}" in shown
+    assert file.read_text() == answer["text"]
+    assert answer["as"] == "deepspeed"
+    assert answer["not_expressed"] == {}

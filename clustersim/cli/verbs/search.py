@@ -65,8 +65,8 @@ Program = Annotated[
     str | None,
     option(
         "PROGRAM",
-        "Search layouts that megatron, torchtitan or deepspeed can launch; print the"
-        " arguments of the best.",
+        "Search layouts that megatron, megatron-bridge, torchtitan, deepspeed or accelerate can"
+        " launch; print the arguments of the best.",
         "--as",
     ),
 ]

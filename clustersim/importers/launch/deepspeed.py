@@ -154,6 +154,7 @@ _HOST: Final = "copies to the host are those of the machine"
 _SCALE: Final = "the scale of the loss does not change the time of a step"
 
 IGNORED: Final[Mapping[str, str]] = {
+    "-comment": "a comment",
     "zero-optimization.allgather-partitions": "new weights are gathered by an all-gather",
     "zero-optimization.allgather-bucket-size": _BUCKETS,
     "zero-optimization.contiguous-gradients": "gradients are copied into buckets",

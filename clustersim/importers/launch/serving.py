@@ -121,7 +121,13 @@ def catalogue_model(name: str) -> str | None:
     known = {_letters(each): each for each in entry_names("model")}
     fitting = [key for key in known if re.search(rf"(?<![a-z0-9]){key}|^[a-z]+{key}", stated)]
     whole = [key for key in fitting if not re.search(rf"{key}[0-9]", stated)]
-    return known[max(whole, key=len)] if whole else None
+    return known[max(whole, key=len)] if whole else _published(name)
+
+
+def _published(name: str) -> str | None:
+    """Return the model of the catalogue whose weights have that name on Hugging Face."""
+    names = ((find("model", each).data.get("hugging_face"), each) for each in entry_names("model"))
+    return next((each for published, each in names if published == name), None)
 
 
 def fact_of_model(model: object, key: str) -> Any:
