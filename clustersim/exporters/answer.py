@@ -18,7 +18,13 @@ from clustersim.importers.launch.formats import LAUNCHES
 from clustersim.scenario.load import Loaded, LoadedService, load_any
 from clustersim.scenario.origins import scenario_text
 
-_OPTIONS: Final = {"cluster.name": "cluster", "cluster.nodes": "nodes", "model": "model"}
+_OPTIONS: Final = {
+    "cluster": "cluster",
+    "cluster.name": "cluster",
+    "cluster.nodes": "nodes",
+    "model": "model",
+    "model.name": "model",
+}
 """Options of `clustersim run` that name what a launch file does not state."""
 
 

@@ -99,7 +99,8 @@ def test_no_source_is_listed_for_nothing(kind, name):
     inherited = set() if parent is None else set(shipped(kind, parent).sources)
     used = {fact.source for _, fact, sources in facts(record, "", {}) if sources is record.sources}
     used.add(getattr(record, "source", None))
-    used.add(getattr(getattr(record, "launch", None), "source", None))
+    launches = (getattr(record, "launch", None) or {}).values()
+    used |= {launch.source for launch in launches if launch is not None}
 
     assert set(record.sources) - inherited <= used
 
