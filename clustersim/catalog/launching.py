@@ -35,11 +35,11 @@ class LaunchArguments(Strict):
     all other values.  `job` are those of keys that a layout does not change: the model, the
     sequence.  `facts` are the facts of this file that an argument controls, with its texts by
     value; the text of a default is empty.  `only` are the values of other keys with which a key or
-    a fact has an argument at all.  `derived` are keys that follow from others, `inexpressible`
-    those that have no argument, and `elsewhere` those that other files state, each with the
-    reason.  `fixed` are arguments that the program needs and a scenario does not have: random data,
-    some steps.  `config` are settings of a JSON file that a script writes before it starts the
-    program.
+    a fact has an effect, and `needs` those without which the program rejects its argument.
+    `derived` are keys that follow from others, `inexpressible` those that have no argument, and
+    `elsewhere` those that other files state, each with the reason.  `fixed` are arguments that the
+    program needs and a scenario does not have: random data, some steps.  `config` are settings of a
+    JSON file that a script writes before it starts the program.
     """
 
     source: str
@@ -49,6 +49,7 @@ class LaunchArguments(Strict):
     job: Texts | None = None
     facts: Texts | None = None
     only: dict[str, dict[str, str]] | None = None
+    needs: dict[str, dict[str, list[str]]] | None = None
     derived: dict[str, str] | None = None
     inexpressible: dict[str, str] | None = None
     elsewhere: dict[str, str] | None = None

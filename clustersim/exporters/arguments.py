@@ -6,6 +6,7 @@ values by key --texts of the profile--> words of a command, and what they cannot
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any, Final
 
 from clustersim.catalog.launching import PROGRAMS, LaunchArguments, Texts
@@ -115,6 +116,9 @@ def _arguments(loaded: Launched, launch: LaunchArguments, values: Mapping[str, A
         if any(stated.get(other) != needed[other] for other in needed):
             continue
         text = _argument(launch, key, value, numbers)
+        needs = (launch.needs or {}).get(key, {})
+        if text and any(stated.get(other) not in allowed for other, allowed in needs.items()):
+            text = None
         if text is not None:
             words += text.split()
         elif has_effect(key, stated) and not _needs_none(launch, key, value):
@@ -154,6 +158,9 @@ def _argument(
         text = text.get(shown(value), text.get("other"))
     if text is None or not numbers:
         return text
+    fields = {name for _, name, _, _ in Formatter().parse(text) if name}
+    if any(numbers.get(name, ...) is None for name in fields):
+        return None
     plain = " ".join(map(str, value)) if isinstance(value, list) else shown(value)
     return text.format(value=plain, **numbers)
 

@@ -114,7 +114,7 @@ def plain_values(value: Any, prefix: str, skipped: frozenset[str]) -> Iterator[t
 
 
 def numbers_of(loaded: Launched) -> dict[str, Any]:
-    """Return the numbers that texts of arguments can contain."""
+    """Return the numbers that texts of arguments can contain; None for one that is not whole."""
     numbers = _of_model(loaded.scenario.model)
     return numbers | (_of_job(loaded) if isinstance(loaded, Loaded) else _of_server(loaded))
 
@@ -127,11 +127,12 @@ def _of_server(loaded: LoadedService) -> dict[str, Any]:
 def _of_job(loaded: Loaded) -> dict[str, Any]:
     given = loaded.scenario
     plan, batch = given.plan, given.batch
-    chunks = plan.chunks or 1
+    layers, rest = divmod(given.model.layers, plan.pipeline * (plan.chunks or 1))
     return {
         "data": plan.data,
         "copies": plan.data * plan.context // (plan.shard or plan.data * plan.context),
-        "layers_per_chunk": -(-given.model.layers // (plan.pipeline * chunks)),
+        "layers_per_chunk": None if rest else layers,
+        "most_layers": layers + (rest > 0),
         "local": batch.micro if plan.pipeline == 1 else batch.global_ // plan.data,
         "longest": max(given.model.longest or given.model.sequence, batch.sequence),
         "micro": batch.micro,
