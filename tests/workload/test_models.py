@@ -35,7 +35,9 @@ from wrong_values import wrong_values
 
 DATA = Path(__file__).parents[1] / "data" / "import"
 NAMES = finding.entry_names("model")
-CONFIGURATIONS = sorted(path.stem for path in DATA.glob("*.json"))
+CONFIGURATIONS = sorted(
+    path.stem for path in DATA.glob("*.json") if "model_type" in path.read_text(encoding="utf-8")
+)
 SHIPPED = [name for name in CONFIGURATIONS if name in NAMES]
 COUNTS = {
     "deepseek-v2-lite": 15_706_484_224,
