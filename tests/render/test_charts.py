@@ -410,6 +410,15 @@ def test_a_logarithmic_axis_of_less_than_a_decade_had_one_number():
     assert "80,000" in layout["yaxis"]["ticktext"]
 
 
+def test_a_time_of_zero_on_a_logarithmic_axis_was_an_internal_error():
+    """Cached prompts have a first token at once: the axis has the times above zero."""
+    picture = Lines(**HEAD, x=EDGES[2], y=EDGES[1], series=(Series("a", (1.0, 2.0), (0.0, 4.0)),))
+    low, high = figures.figure_of([picture]).axes[0].get_ylim()
+
+    assert 0.0 < low < 4.0 < high
+    assert charts.page_chart(picture).figure["layout"]["yaxis"]["range"][1] == math.log10(high)
+
+
 def test_small_changes_were_all_zero():
     """Numbers of a waterfall have the digits in which its bars differ."""
     small = Waterfall(

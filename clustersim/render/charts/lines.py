@@ -105,13 +105,16 @@ class Lines(Picture):
 def roomy(axis: Axis, values: Sequence[float]) -> Axis:
     """Return an axis that ends beyond some values, unless its limits are given.
 
-    A logarithmic one of less than a decade has ticks at round numbers, as a linear one has.
+    A logarithmic one of less than a decade has ticks at round numbers, as a linear one has;
+    it has no place for values that are not above zero.
 
     >>> roomy(Axis("share", "%", zero=True), [0.5, 50.0]).limits
     (-2.0, 52.0)
     >>> roomy(Axis("rate", log=10), [100.0, 400.0]).ticks[0]
     (100.0, '100')
     """
+    if axis.log:
+        values = [value for value in values if value > 0.0]
     if axis.limits is not None or not values:
         return axis
     low, high = min(values), max(values)
