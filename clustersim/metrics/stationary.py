@@ -45,6 +45,8 @@ MOST_SPREAD: Final = 5.0
 MOST_CORRELATED: Final = 0.9
 """Bound of the autocorrelation of batches, beyond which it cannot be told from growth."""
 
+ROUNDING: Final = 1e-9
+"""Deviation of batches, over their size, below which they are equal but for rounded times."""
 
 NORMAL: Final = 1.960
 """97.5 % quantile of the normal distribution."""
@@ -114,7 +116,7 @@ def half_width(batches: Floats) -> float:
     """Return half the width of the 95 % interval of the mean of at least four batches."""
     errors = batches - batches.mean()
     variance = float((errors**2).sum())
-    if not variance:
+    if variance <= ROUNDING**2 * float((batches**2).sum()):
         return 0.0
     correlation = float((errors[1:] * errors[:-1]).sum()) / variance
     shared = min(max(correlation + 1 / len(batches), 0.0), MOST_CORRELATED)  # without its bias

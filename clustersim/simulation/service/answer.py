@@ -143,7 +143,7 @@ class SteadyState:
     @property
     def verdict(self) -> str:
         """Whether the rate is sustained, in words."""
-        width = "" if self.half_width is None else f" (+/- {format_number(self.half_width, 2)})"
+        width = f" (+/- {format_number(self.half_width, 2)})" if self.half_width else ""
         most = f"{format_number(self.sustainable_requests_per_s, 3)} requests/s{width}"
         if not self.stable:
             growth = format_number(self.queue_growth_per_s, 3)
