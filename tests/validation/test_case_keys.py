@@ -67,3 +67,12 @@ def test_a_family_without_grading_is_listed_as_such() -> None:
     outcome = run_case(parse_entries([{"id": "shared", "family": "sharing"}])[0])
 
     assert [reason.detail for reason in outcome.reasons] == ["no grading of family 'sharing'"]
+
+
+def test_lists_in_cases_were_shown_as_python_lists(tmp_path: Path) -> None:
+    """A degree of experts was "[None] is not a whole number"."""
+    file = tmp_path / "mine.yaml"
+    file.write_text("- {id: a, group: x, parallel: {ep: [null]}}", encoding="utf-8")
+
+    (entry,) = read_entries(file)
+    assert "parallel.ep: a list is not a whole number" in str(entry)

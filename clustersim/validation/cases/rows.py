@@ -14,12 +14,12 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from clustersim.catalog.files import shown
-from clustersim.catalog.problems import reason
+from clustersim.catalog.problems import as_stated, reason
 from clustersim.catalog.reading import read_yaml
 from clustersim.errors import ScenarioError
 from clustersim.validation.cases.keys import key_problems
 from clustersim.validation.cases.reasons import Reason, Ungradable
-from clustersim.validation.cases.texts import Amount, Count, Flag, Number, Text, Word, quoted
+from clustersim.validation.cases.texts import Amount, Count, Flag, Number, Text, Word
 
 Missing = BeforeValidator(lambda value: {} if value is None else value)
 """Read null as a section without keys."""
@@ -223,7 +223,7 @@ def parse_entries(rows: list[Any]) -> list[Entry]:
 def _entry(row: object, number: int) -> Entry:
     here = f"row {number}"
     if not isinstance(row, Mapping):
-        reason = Reason("malformed", f"{here} is {quoted(row)}, not a mapping")
+        reason = Reason("malformed", f"{here} is {as_stated(row)}, not a table of keys")
         return Entry(here, NO_GROUP, problem=reason)
     name, group = _name(row.get("id")) or here, _name(row.get("group")) or NO_GROUP
     keys = row if row.get("family") not in OWN_SHAPE else {key: row.get(key) for key in COMMON}

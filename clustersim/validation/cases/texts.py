@@ -18,6 +18,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator
 
+from clustersim.catalog.problems import as_stated
+
 MOST: Final = 10**9
 """No count of devices, layers, tokens or sequences is larger."""
 
@@ -41,9 +43,9 @@ def whole_number(value: object) -> int | None:
     if isinstance(value, str) and (match := _WHOLE.match(value)):
         value = int(match[1]) if len(match[1]) < 20 else MOST + 1
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{quoted(value)} is not a whole number")
+        raise ValueError(f"{as_stated(value)} is not a whole number")
     if not 0 <= value <= MOST:
-        raise ValueError(f"{quoted(value)} is not from 0 to {MOST:,}")
+        raise ValueError(f"{as_stated(value)} is not from 0 to {MOST:,}")
     return value
 
 
@@ -64,7 +66,7 @@ def measured_number(value: object) -> float | None:
     except (ValueError, OverflowError):
         number_read = 0.0
     if isinstance(value, bool) or not 1e-12 <= number_read <= 1e15:
-        raise ValueError(f"{quoted(value)} is not a number from 1e-12 to 1e15")
+        raise ValueError(f"{as_stated(value)} is not a number from 1e-12 to 1e15")
     return number_read
 
 
@@ -74,7 +76,7 @@ def flag(value: object) -> bool | None:
         return value
     first = value.strip().lower() if isinstance(value, str) else ""
     if not first.startswith(("true", "false")):
-        raise ValueError(f"{quoted(value)} is neither true nor false")
+        raise ValueError(f"{as_stated(value)} is neither true nor false")
     return first.startswith("true")
 
 
@@ -83,7 +85,7 @@ def text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list | dict):
-        raise ValueError(f"{quoted(value)} is not a text")
+        raise ValueError(f"{as_stated(value)} is not a text")
     return str(value)
 
 
@@ -111,16 +113,10 @@ def word_among(*allowed: str) -> Callable[[object], str | None]:
     def read(value: object) -> str | None:
         read_word = word(value)
         if read_word is not None and read_word not in allowed:
-            raise ValueError(f"{quoted(value)} is none of {', '.join(allowed)}")
+            raise ValueError(f"{as_stated(value)} is none of {', '.join(allowed)}")
         return read_word
 
     return read
-
-
-def quoted(value: object) -> str:
-    """Return a value as a message shows it, in at most 40 characters."""
-    shown_value = repr(value)
-    return shown_value if len(shown_value) <= 40 else f"{shown_value[:37]}..."
 
 
 Count = Annotated[int | None, BeforeValidator(count)]
