@@ -331,6 +331,15 @@ def format_duration(seconds: float) -> str:
     return f"{format_number(seconds / unit, 3)} {symbol}"
 
 
+def format_days(days: float) -> str:
+    """Return the length of a run: in days, or a short one in hours or minutes.
+
+    >>> format_days(18.04), format_days(302545.4), format_days(1.0), format_days(0.0341)
+    ('18 days', '302,545 days', '24 h', '49.1 min')
+    """
+    return f"{format_number(days, 3)} days" if days >= 2 else format_duration(days * 86_400)
+
+
 def short_count(value: float) -> str:
     """Return a large number with a word for its power of ten.
 

@@ -87,11 +87,20 @@ def entry(kind: str, name: str) -> Entry:
     return _entry(kind, finding.find(kind, name), None)
 
 
+SCENARIO_KEYS: Final = frozenset({"cluster", "model"})
+"""Keys of which a scenario has at least one, and a file of the catalogue has none."""
+
+
 def entry_of_file(path: Path) -> Entry:
     """Return the entry of a file; errors as in `entry`."""
     document = read_yaml(path, CatalogError)
     kind = document.mapping().get("kind")
     if kind is None:
+        if isinstance(document.data, dict) and not SCENARIO_KEYS & document.data.keys():
+            raise CatalogError(
+                f"{path}: kind: missing (one of {', '.join(RECORDS)}; a scenario has no kind, but"
+                " the keys cluster and model)"
+            )
         return _scenario(str(path), document.data)
     if kind not in RECORDS:
         place = document.places["kind",]

@@ -37,6 +37,7 @@ def folder(tmp_path_factory):
         ("taken/theirs", ""),
         ("notes", "mine"),
         ("other.yaml", "name: x\nkind: nodes\n"),
+        ("kindless.yaml", "name: x\nnode: dgx-h100\nfabric: {type: switch}\n"),
     ):
         (folder / name).write_text(text)
     for axis in ({"batch.micro": [1, 2]}, {"plan.tensor": [2, 16]}):

@@ -141,6 +141,15 @@ def test_the_page_of_a_run_without_prices_states_the_reason():
     assert "rate of a device" not in text
 
 
+def test_minutes_were_printed_as_shares_of_a_day():
+    """A run of 300 M tokens takes 89 min, not 0.062 days, and its reasons have units as well."""
+    short = train("megatron-1t-84-days", ["training.tokens=300M", "training.replications=1"])
+    rare = train("megatron-1t-84-days", ["training.checkpoint.every=25 h"])
+
+    assert next(iter(rows(short))).value.endswith(" min for 300 million tokens")
+    assert rare.warnings[0].startswith("the interval of 25 h is longer than twice the mean time")
+
+
 @pytest.mark.large
 def test_low_goodput_has_its_reason(capsys, tmp_path):
     """Restarts longer than the time between failures are named as the reason."""

@@ -14,7 +14,14 @@ from clustersim.reports.published import metric_name, metric_value, published_ta
 from clustersim.reports.training_run.charts import charts_of
 from clustersim.reports.training_run.text import rows
 from clustersim.simulation.training_run.answer import TrainAnswer
-from clustersim.units import format_duration, format_kg, format_kwh, format_number, format_usd
+from clustersim.units import (
+    format_days,
+    format_duration,
+    format_kg,
+    format_kwh,
+    format_number,
+    format_usd,
+)
 
 
 def files_of(answer: TrainAnswer, command: str = "") -> StudyFiles:
@@ -54,7 +61,7 @@ def page(answer: TrainAnswer, command: str = "") -> Page:
 
 
 def _cards(answer: TrainAnswer) -> Iterator[Card]:
-    yield Card("duration", f"{format_number(answer.days)} days", f"{answer.devices:,} devices")
+    yield Card("duration", format_days(answer.days), f"{answer.devices:,} devices")
     yield Card(
         "goodput", percent(answer.goodput), "useful over elapsed time", bool(answer.warnings)
     )

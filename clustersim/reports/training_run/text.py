@@ -15,6 +15,7 @@ from clustersim.units import (
     counted,
     format_bandwidth,
     format_bytes,
+    format_days,
     format_duration,
     format_kg,
     format_kwh,
@@ -62,17 +63,13 @@ def _machine(answer: TrainAnswer) -> str:
 def _duration(answer: TrainAnswer) -> str:
     tokens = f"{short_count(answer.tokens)} tokens"
     spread = answer.replications
-    text = f"{_days(answer.days)} days for {tokens}"
+    text = f"{format_days(answer.days)} for {tokens}"
     if spread.count > 1:
         text += (
-            f"; 80 % of {spread.count:,} replications between {_days(spread.p10_days)} and"
-            f" {_days(spread.p90_days)} days"
+            f"; 80 % of {spread.count:,} replications between {format_days(spread.p10_days)} and"
+            f" {format_days(spread.p90_days)}"
         )
     return text + hypothetical(answer.memory, fits=answer.fits)
-
-
-def _days(days: float) -> str:
-    return format_number(days, 3)
 
 
 def account_shares(answer: TrainAnswer) -> list[tuple[str, float]]:
@@ -156,7 +153,7 @@ def _contention(given: CheckpointAnswer) -> list[Row]:
 
 def _closed_form(answer: TrainAnswer) -> str:
     form = answer.closed_form
-    days = "without bound" if form.days is None else f"{_days(form.days)} days"
+    days = "without bound" if form.days is None else format_days(form.days)
     exact = "exact for exponential failures" if form.exact else f"not exact: {form.why}"
     return f"goodput {percent(form.goodput)}, {days} ({exact})"
 

@@ -40,7 +40,7 @@ from clustersim.simulation.training_run.progress import (
     node_replacement,
     planned_stop,
 )
-from clustersim.units import format_seconds, parse
+from clustersim.units import format_duration, format_seconds, parse
 
 MAX_EXPECTED: Final = 10_000
 """Expected failures and planned stops of a run above which it is not replicated."""
@@ -307,22 +307,22 @@ def warnings_of(whole: WholeRun) -> list[str]:
     warnings = []
     if restart >= mean:
         warnings.append(
-            f"a restart takes {format_seconds(restart)}, the mean time between failures is"
-            f" {format_seconds(mean)}: goodput is below exp(-{restart / mean:.3g}) ="
+            f"a restart takes {format_duration(restart)}, the mean time between failures is"
+            f" {format_duration(mean)}: goodput is below exp(-{restart / mean:.3g}) ="
             f" {exp(-restart / mean):.2g} and tends to zero with more nodes"
         )
     if whole.run.interval < times.block:
         warnings.append(
-            f"the interval of {format_seconds(whole.run.interval)} is shorter than the save, which"
-            f" blocks the work for {format_seconds(times.block)}: more than half of the time is"
+            f"the interval of {format_duration(whole.run.interval)} is shorter than the save, which"
+            f" blocks the work for {format_duration(times.block)}: more than half of the time is"
             " spent on saves"
         )
     if whole.run.interval > 2 * mean:
         warnings.append(
-            f"the interval of {format_seconds(whole.run.interval)} is longer than twice the mean"
-            f" time between failures, {format_seconds(mean)}: most work is lost"
+            f"the interval of {format_duration(whole.run.interval)} is longer than twice the mean"
+            f" time between failures, {format_duration(mean)}: most work is lost"
         )
     if not warnings and whole.expected < LOW:
-        often = f"failures every {format_seconds(mean)}" if isfinite(mean) else "planned stops"
+        often = f"failures every {format_duration(mean)}" if isfinite(mean) else "planned stops"
         warnings.append(f"{often} leave little time for work")
     return warnings

@@ -12,14 +12,13 @@ from clustersim.render.tables import percent
 from clustersim.studies.size.answer import SizeAnswer
 from clustersim.studies.size.text import (
     count_text,
-    days_text,
     finding,
     format_layout,
     nearest_size,
     range_text,
     rows,
 )
-from clustersim.units import format_kwh, format_number, format_usd
+from clustersim.units import format_days, format_kwh, format_number, format_usd
 from clustersim.workload.scaling_laws import LAWS
 
 
@@ -70,7 +69,7 @@ def _cards(answer: SizeAnswer) -> Iterator[Card]:
     if answer.loss is not None:
         ratio = f"{format_number(answer.tokens_per_parameter, 3)} tokens for each parameter"
         yield Card("Loss", f"{answer.loss:.4f}", f"nats per token, {ratio}")
-    yield Card("Duration", days_text(answer.days), f"on {answer.devices:,} {answer.accelerator}")
+    yield Card("Duration", format_days(answer.days), f"on {answer.devices:,} {answer.accelerator}")
     yield Card("Utilisation", f"MFU {percent(answer.mfu)}", format_layout(answer.layout))
     if answer.energy_kwh is not None:
         yield Card("Energy", format_kwh(answer.energy_kwh), "of the machine")
@@ -129,7 +128,7 @@ def loss_by_size(answer: SizeAnswer) -> Lines | None:
     )
     return Lines(
         title=_title(answer),
-        caption=f"{answer.devices:,} x {answer.accelerator} for {days_text(answer.days)}",
+        caption=f"{answer.devices:,} x {answer.accelerator} for {format_days(answer.days)}",
         description="A curve of the loss over the size of the model, with the optimum marked.",
         note=f"Loss by {law.name}. Each point is a model of its own shape, with the tokens that it"
         " trains on in this time in its fastest layout, which was replayed.",

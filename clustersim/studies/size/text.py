@@ -8,6 +8,7 @@ from clustersim.studies.size.answer import LawOptimum, SizeAnswer, SizeLayout, T
 from clustersim.units import (
     GIB,
     counted,
+    format_days,
     format_kwh,
     format_number,
     format_seconds,
@@ -37,17 +38,12 @@ def finding(answer: SizeAnswer) -> str:
     """Return the finding in a sentence."""
     model = f"{count_text(answer.parameters)} parameters on {count_text(answer.tokens)} tokens"
     machine = f"{answer.devices:,} {answer.accelerator}"
-    days = days_text(answer.days)
+    days = format_days(answer.days)
     if answer.question == "model":
         return f"{model}: the best model by {answer.law} for {days} on {machine}"
     if answer.question == "days":
         return f"{days}: {answer.model}, {model}, on {machine}"
     return f"{answer.nodes:,} nodes, {machine}: {answer.model}, {model}, in {days}"
-
-
-def days_text(days: float) -> str:
-    """Return a duration in days, or hours of a short one."""
-    return f"{days:.3g} days" if days >= 2 else f"{days * 24:.3g} hours"
 
 
 def rows(answer: SizeAnswer) -> Iterator[Row]:
@@ -73,7 +69,7 @@ def rows(answer: SizeAnswer) -> Iterator[Row]:
 
 def _budget(answer: SizeAnswer) -> str:
     return (
-        f"{answer.flops:.3g} FLOP (6 x parameters x tokens) in {days_text(answer.days)}, of which"
+        f"{answer.flops:.3g} FLOP (6 x parameters x tokens) in {format_days(answer.days)}, of which"
         f" {percent(answer.goodput)} are useful steps ({answer.goodput_note})"
     )
 
