@@ -82,7 +82,7 @@ def export(
     --------
     >>> exported = export("frontier-22b", "deepspeed")
     >>> exported.arguments[0]
-    '--tensor-model-parallel-size 2'
+    '--seq-length 2048'
     """
     if isinstance(scenario, Loaded | LoadedService):
         loaded: Launched = scenario.changed(settings) if settings else scenario
