@@ -146,7 +146,7 @@ def test_minutes_were_printed_as_shares_of_a_day():
     short = train("megatron-1t-84-days", ["training.tokens=300M", "training.replications=1"])
     rare = train("megatron-1t-84-days", ["training.checkpoint.every=25 h"])
 
-    assert [*rows(short)][0].text.endswith(" min for 300 million tokens")
+    assert next(iter(rows(short))).text.endswith(" min for 300 million tokens")
     assert rare.warnings[0].startswith("the interval of 25 h is longer than twice the mean time")
 
 

@@ -19,7 +19,6 @@ from clustersim.units import (
     format_duration,
     format_kg,
     format_kwh,
-    format_number,
     format_seconds,
     format_usd,
     format_watts,
