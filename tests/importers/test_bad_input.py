@@ -273,6 +273,7 @@ def test_input_without_end_ends_in_an_answer_or_one_line(name, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", samples())
 def test_every_file_that_is_bad_ends_in_an_answer_or_one_line(name, tmp_path):
     """Further files of a format, every nest, and every wrong value for sixty numbers."""
@@ -284,6 +285,7 @@ def test_every_file_that_is_bad_ends_in_an_answer_or_one_line(name, tmp_path):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", first_of_each())
 def test_a_million_lines_end_in_an_answer_or_one_line(name, tmp_path):
     """As many lines as a file may have."""
