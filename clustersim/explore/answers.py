@@ -331,6 +331,20 @@ def copies(given: Posed) -> dict[str, str]:
     return {"YAML": yaml, "command": given.command, "Python": f"import clustersim\n\n{call}\n"}
 
 
+def launch_file(question: Question, home: Home) -> str:
+    """Return the launch file of a question, for the program that its software is launched as.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, when the software states no launch arguments.
+    """
+    from clustersim.exporters import export, program_of
+
+    loaded = loaded_of(question, home)
+    return export(loaded, program_of(loaded)).text
+
+
 def zipped(question: Question, view: str, home: Home) -> bytes:
     """Return the folder of a view, as its verb writes it, as a ZIP file."""
     from io import BytesIO

@@ -193,9 +193,16 @@
     show();
   });
   byId("unpin").addEventListener("click", () => go(""));
+  const launchFile = async () => {
+    for await (const { kind, value } of lines(await fetch(`launch?${question()}`))) {
+      if (kind !== "progress") return value; // without launch arguments, why there are none
+    }
+  };
+
   document.querySelectorAll("[data-copy]").forEach((button) => {
     button.addEventListener("click", async () => {
-      const text = button.dataset.copy === "link" ? location.href : copies[button.dataset.copy] || "";
+      const made = { link: () => location.href, "launch file": launchFile }[button.dataset.copy];
+      const text = (made ? await made() : copies[button.dataset.copy]) || "";
       byId("copied").textContent = text;
       await navigator.clipboard?.writeText(text).catch(() => {});
       say(`copied as ${button.dataset.copy}`);

@@ -3,6 +3,7 @@
 /           the form with a question, and the place of its answer
 /answer     a view of it as a stream of JSON lines: progress, then HTML, or what is wrong
 /choices    which choices are valid with the rest
+/launch     its launch file, for the program that its software is launched as
 /download   the folder that the verb writes, as a ZIP file
 /stop       ends a search with the best so far
 """
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from clustersim.errors import ClustersimError, ScenarioError
-from clustersim.explore.answers import VIEWS, Shown, shown, zipped
+from clustersim.explore.answers import VIEWS, Shown, launch_file, shown, zipped
 from clustersim.explore.choices import reasons
 from clustersim.explore.fields import KINDS, fields_of
 from clustersim.explore.pool import Message, Pool
@@ -87,6 +88,11 @@ class Site:
         def choices() -> Response:
             question = question_of(query(), self.home)
             return stream(self.pool.messages(partial(_choices, question, self.home)))
+
+        @app.get("/launch")
+        def launch() -> Response:
+            question = question_of(query(), self.home)
+            return stream(self.pool.messages(partial(_launch_file, question, self.home)))
 
         @app.get("/download")
         def download() -> Response:
@@ -184,6 +190,10 @@ class Site:
 
 def _choices(question: Question, home: Home, *_: object) -> Any:
     return reasons(question, home)
+
+
+def _launch_file(question: Question, home: Home, *_: object) -> str:
+    return launch_file(question, home)
 
 
 def _zipped(question: Question, view: str, home: Home, *_: object) -> bytes:

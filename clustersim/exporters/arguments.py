@@ -68,18 +68,37 @@ def launch_of(loaded: Launched, program: str) -> LaunchArguments:
             f" {', '.join(PROGRAMS)})"
         )
     profile = profile_of(loaded)
-    programs = {str(name): launch for name, launch in (profile.launch or {}).items() if launch}
+    programs = _programs(loaded)
     if not programs:
-        raise ScenarioError(
-            f"--as {program}: '{profile.name}' states no launch arguments (a section launch of"
-            " its file)"
-        )
+        raise ScenarioError(f"--as {program}: {_no_arguments(loaded)}")
     if program not in programs:
         raise ScenarioError(
             f"--as {program}: '{profile.name}' is launched as {' or '.join(map(repr, programs))}"
             f" ({' or '.join(f'--as {other}' for other in programs)})"
         )
     return programs[program]
+
+
+def program_of(loaded: Launched) -> str:
+    """Return the first program that the framework or the engine of a scenario is launched as.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, when there is none.
+    """
+    for program in _programs(loaded):
+        return program
+    raise ScenarioError(_no_arguments(loaded))
+
+
+def _programs(loaded: Launched) -> dict[str, LaunchArguments]:
+    launches = profile_of(loaded).launch or {}
+    return {str(name): launch for name, launch in launches.items() if launch}
+
+
+def _no_arguments(loaded: Launched) -> str:
+    return f"'{profile_of(loaded).name}' states no launch arguments (a section launch of its file)"
 
 
 def layout_arguments(loaded: Launched, launch: LaunchArguments) -> Arguments:

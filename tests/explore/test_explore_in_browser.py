@@ -104,6 +104,14 @@ def test_a_pinned_answer_is_compared_with_the_next_one(page):
     wait(page, "return document.querySelector('#answer section').id === 'summary'")
 
 
+def test_the_launch_file_is_copied(page):
+    """It is made when it is asked for."""
+    find(page, "#copies summary")[0].click()
+    find(page, "[data-copy='launch file']")[0].click()
+    wait(page, "return document.getElementById('copied').textContent.startsWith('#!/bin/bash')")
+    assert "--tensor-model-parallel-size" in find(page, "#copied")[0].text
+
+
 def test_the_best_layout_is_found_and_used(page):
     """A search runs with progress; its layout is a question."""
     find(page, "[data-view=layouts]")[0].click()

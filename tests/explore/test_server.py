@@ -22,6 +22,7 @@ from clustersim.explore.fields import KINDS
 from clustersim.explore.pool import Message, Pool
 from clustersim.explore.question import Home, Question
 from clustersim.explore.server import MOST_ADDRESS, Site, serve_site
+from clustersim.exporters import export, program_of
 from clustersim.render.page.page import with_units
 from clustersim.scenario.load import load_any
 from clustersim.simulation.step.simulate import simulate
@@ -99,6 +100,26 @@ def test_the_copied_yaml_is_the_same_question(kind):
     again = load_any(json.dumps(scenario_of(value)))
 
     assert again.scenario == given.loaded.scenario
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_copied_launch_file_is_that_of_export(client, kind):
+    """The program is the one that the software of the question is launched as."""
+    [message] = lines(client.get(f"/launch?kind={kind}"))
+    loaded = posed(Question(kind), Home()).loaded
+
+    assert message["kind"] == "answer"
+    assert message["value"] == export(loaded, program_of(loaded)).text
+
+
+def test_a_launch_file_that_there_is_not_says_why(client):
+    """Software without launch arguments is named."""
+    [message] = lines(client.get("/launch?kind=step&framework=hai-llm"))
+
+    assert message == {
+        "kind": "problem",
+        "value": "'hai-llm' states no launch arguments (a section launch of its file)",
+    }
 
 
 def test_hostile_values_are_shown_as_text(client):
