@@ -185,7 +185,9 @@ def look_up(tree: Tree, path: Key, kind: str, folder: Path | None, find: Finder 
             f"{tree.place(path)}: {dotted(path)}: needs the name of {article} {kind}"
             f" (known: {', '.join(entry_names(kind))})"
         )
-    document = find(kind, name, folder, f"{tree.place((*path, 'name'))}: {dotted(path)}: ")
+    place, key = str(tree.place((*path, "name"))), dotted(path)
+    where = place if place == f"--{key}" else f"{place}: {key}"
+    document = find(kind, name, folder, f"{where}: ")
     if name.endswith(".json"):  # a file of another program, whose model has a name of its own
         values = {key: value for key, value in values.items() if key != "name"}
     owner[path[-1]] = values

@@ -49,14 +49,17 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 """Names that launchers give to keys: a message suggests the first key that a table has."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'x'?)"`` for the most similar known word, or an empty text."""
+def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
+    """Return ``" (did you mean 'x'?)"`` for the most similar known word, or an empty text.
+
+    `least` is the similarity that it has at least, of 1 for the same word.
+    """
     words = [str(k) for k in known]
     usual = OTHER_NAMES.get(str(word).lower().replace("-", "_"), ())
     for name in usual:
         if name in words:
             return f" (did you mean '{name}'?)"
-    close = difflib.get_close_matches(str(word), words, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(word), words, n=1, cutoff=least)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 

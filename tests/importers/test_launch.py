@@ -152,6 +152,18 @@ def test_a_script_of_megatron_is_the_scenario_that_it_launches():
     assert "--save $(date +%F)" in [option for option, _ in imported.draft.ignored]
 
 
+def test_a_misspelt_option_is_listed_with_the_one_that_it_resembles(here):
+    """It is not read as that one, since a program would not do so."""
+    text = (FILES / "megatron-llama3-8b.sh").read_text(encoding="utf-8")
+    misspelt = text.replace("--tensor-model-parallel-size", "--tensor-model-paralel-size")
+    Path("train.sh").write_text(misspelt, encoding="utf-8")
+    imported = import_file(Path("train.sh"), Choices(cluster="dgx-h100"))
+
+    assert imported.draft.unknown == (
+        "--tensor-model-paralel-size 2 (did you mean 'tensor-model-parallel-size'?)",
+    )
+
+
 def test_an_unknown_option_is_listed():
     """An option in no table is neither an error nor lost."""
     name = "megatron-mixtral-functional.yaml"

@@ -281,7 +281,7 @@ def _drafted(given: Given, choices: Choices, nodes: int) -> LaunchDraft:
         notes=tuple(given.notes),
         read=tuple(map(_line, given.read)),
         ignored=tuple((_line(option), why) for option, why in given.ignored),
-        unknown=tuple(map(_line, given.unknown)),
+        unknown=tuple(_line(option) + hint for option, hint in given.unknown),
         places=places,
     )
 

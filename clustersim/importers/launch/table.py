@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.importers.launch.options import Option
@@ -17,6 +18,9 @@ from clustersim.importers.source import Source
 
 Convert = Callable[[Option], Any]
 """Returns the value of a key from an option; None for an option without effect."""
+
+MISSPELT: Final = 0.85
+"""Similarity of a name to the one that it is a misspelling of; programs have many other options."""
 
 INTERNAL: Final = "of."
 """Begin of keys that are not keys of a scenario, from which `finish` derives some."""
@@ -89,7 +93,7 @@ class Given:
     values : by dotted key
     options : the option of each key
     ignored : options without effect on the scenario, each with the reason
-    unknown : options in no table
+    unknown : options in no table, each with the nearest that is in one
     assumed : keys that the file does not state, each with the reason
     notes : what a scenario does not express
     """
@@ -99,7 +103,7 @@ class Given:
     options: dict[str, Option] = field(default_factory=dict)
     read: list[Option] = field(default_factory=list)
     ignored: list[tuple[Option, str]] = field(default_factory=list)
-    unknown: list[Option] = field(default_factory=list)
+    unknown: list[tuple[Option, str]] = field(default_factory=list)
     assumed: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -114,7 +118,7 @@ class Given:
             elif reason is not None:
                 self.ignored.append((option, reason))
             else:
-                self.unknown.append(option)
+                self.unknown.append((option, nearest(option.name, reads, MISSPELT)))
 
     def _set(self, option: Option, read: Read) -> None:
         value = read.convert(option)
@@ -129,7 +133,7 @@ class Given:
 
     def states(self, table: str) -> bool:
         """Whether the file has an option of this name, or in the table of this name."""
-        stated = [*self.read, *(option for option, _ in self.ignored), *self.unknown]
+        stated = [*self.read, *(option for option, _ in (*self.ignored, *self.unknown))]
         empty: tuple[tuple[Any, ...], ...] = ((), ("",), ({},))
         return any(
             option.name.partition(".")[0] == table and option.values not in empty
