@@ -42,6 +42,10 @@ PAGE = "{folder}/page"
 COMMANDS = (
     Work("--help", ("--help",)),
     *(
+        Work(f"completion of {' '.join(words)}", ("__complete", "zsh", *words), 0.2)
+        for words in (("se",), ("run", "front"), ("run", "--set", "plan.te"))
+    ),
+    *(
         Work(
             f"run llama3-405b-16k --json, {128 * data:,} devices",
             ("run", "llama3-405b-16k", "--json", *(replicas(data) if data > 128 else ())),

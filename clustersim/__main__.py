@@ -12,9 +12,17 @@ Commands build much and drop little: a run took a tenth longer with Python's own
 while modules were imported.
 """
 
+COMPLETE: Final = "__complete"
+"""The first word of what a shell runs at a TAB, which is answered before any verb is imported."""
+
 
 def main() -> None:
     """Run the command line; an interrupt ends it without a traceback, even while it is imported."""
+    if sys.argv[1:2] == [COMPLETE]:
+        from clustersim.completion.shells import main as complete
+
+        complete(sys.argv[2:])
+        return
     gc.set_threshold(GARBAGE_THRESHOLD)
     # pydantic searches all installed packages for plugins, of which commands need none: 20 ms
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -29,6 +29,7 @@ from clustersim.exporters import ExportAnswer
 from clustersim.importers.registry import ImportAnswer
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
+from clustersim.reports.doctor.answer import Diagnosis
 from clustersim.reports.listing.answer import ListedEntry
 from clustersim.reports.service import files as serve_files
 from clustersim.reports.step.files import FIGURE_TABLES, FIGURES, FILES
@@ -391,6 +392,11 @@ def list_page() -> Iterator[str]:
     yield from _answer("list", "list", keys)
 
 
+def doctor_page() -> Iterator[str]:
+    """Yield what ``doctor`` prints."""
+    yield from _answer("doctor", "doctor", answer_keys(Diagnosis))
+
+
 def new_page() -> Iterator[str]:
     """Yield what ``new`` prints."""
     apart = answer_keys(NewScenario)
@@ -497,6 +503,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "answers/collective.md": collective_page,
     "answers/study.md": study_page,
     "answers/list.md": list_page,
+    "answers/doctor.md": doctor_page,
     "answers/new.md": new_page,
     "answers/import.md": import_page,
     "answers/export.md": export_page,

@@ -30,7 +30,7 @@ LAYERS = """
     scenario      metrics       engine
     memory        inference
     program
-    plan          cost          importers
+    plan          cost          importers     completion
     topology      workload      timeline    traffic    failures    disturbance    evidence
     catalog
     units         errors      answers   arrays    bounded_cache

@@ -1,58 +1,20 @@
-"""Finds catalogue files: in the folder of the scenario first, then among the shipped ones.
-
-    topologies/accelerators/*.yaml   topologies/nodes/*.yaml   topologies/clusters/*.yaml
-    topologies/kernels/*.yaml        topologies/libraries/*.yaml
-    topologies/prices/*.yaml         topologies/sites/*.yaml
-    topologies/reliability/*.yaml
-    workloads/models/*.yaml          workloads/frameworks/*.yaml      workloads/engines/*.yaml
-    scenarios/*.yaml                 validation/*.yaml
-
-In a checkout the folders are next to the package; in an installed wheel, inside it.
-"""
+"""Finds catalogue files: in the folder of the scenario first, then among the shipped ones."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.files import is_file, shown
+from clustersim.catalog.folders import FOLDERS as FOLDERS
+from clustersim.catalog.folders import entry_names as entry_names
+from clustersim.catalog.folders import shipped as shipped
 from clustersim.catalog.reading import Document, Key, Place, read_yaml
 from clustersim.catalog.tree import Tree, dotted, nearest, over, value_at
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
 
-FOLDERS: Final = {
-    "accelerator": "topologies/accelerators",
-    "kernels": "topologies/kernels",
-    "node": "topologies/nodes",
-    "cluster": "topologies/clusters",
-    "library": "topologies/libraries",
-    "prices": "topologies/prices",
-    "site": "topologies/sites",
-    "model": "workloads/models",
-    "framework": "workloads/frameworks",
-    "engine": "workloads/engines",
-    "reliability": "topologies/reliability",
-    "scenario": "scenarios",
-    "validation": "validation",
-}
-"""The folder of each kind of catalogue file."""
-
 EXTENDED: Final = frozenset({"framework", "engine"})
 """Kinds whose files may extend another one: ``extends: megatron-core``."""
-
-_PACKAGE: Final = Path(__file__).resolve().parents[1]
-
-
-def shipped(kind: str) -> Path:
-    """Return the folder of the shipped files of `kind`."""
-    checkout = _PACKAGE.parent / FOLDERS[kind]
-    inside = _PACKAGE / "data" / FOLDERS[kind]
-    return inside if inside.is_dir() else checkout
-
-
-def entry_names(kind: str) -> list[str]:
-    """Return the names of all shipped files of `kind`, sorted."""
-    return sorted(path.stem for path in shipped(kind).glob("*.yaml"))
 
 
 def find(kind: str, name: str, folder: Path | None = None, where: str = "") -> Document:

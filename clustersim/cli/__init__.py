@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
+from clustersim.cli.examples import EXAMPLES
 from clustersim.cli.output import (
     describe,
     echo,
@@ -52,8 +53,20 @@ VERBS: Final = {
     "explore": "Explore on a local web page: change a question, see the answer.",
     "import": "Convert a node, cluster or model file of another program.",
     "export": "Write a scenario as the launch file of a program.",
+    "doctor": "Check this installation, and what to do about problems.",
+    "completion": "Print the completion script of a shell.",
 }
 """Verbs in the order of the help, and what it prints about each."""
+
+
+class Verb(TyperCommand):
+    """A verb, whose help ends with examples."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Print the examples, a line each."""
+        with formatter.section("Examples"):
+            for line in EXAMPLES[str(self.name)]:
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
 class Verbs(TyperGroup):
@@ -77,7 +90,7 @@ def _load(name: str) -> Any:
     """Import a verb: of `list` the function is `list_`, of `import` the module is `import_` too."""
     module = import_module(f"clustersim.cli.verbs.{name}{'_' if iskeyword(name) else ''}")
     callback = getattr(module, f"{name}_", None) or getattr(module, name)
-    info = CommandInfo(name=name, callback=callback, context_settings=HELP)
+    info = CommandInfo(name=name, cls=Verb, callback=callback, context_settings=HELP)
     return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=None)
 
 

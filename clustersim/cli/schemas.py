@@ -10,6 +10,7 @@ from clustersim.calibration.runs.answer import Calibration
 from clustersim.engine.network.flows import FinishTimes
 from clustersim.exporters import ExportAnswer
 from clustersim.importers.registry import ImportAnswer
+from clustersim.reports.doctor.answer import Diagnosis
 from clustersim.reports.listing.answer import ListedEntry
 from clustersim.reports.show.answer import EntryAnswer
 from clustersim.scenario.entries import RECORDS, file_schema
@@ -51,6 +52,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "list": dict[str, list[ListedEntry]],
     "import": ImportAnswer,
     "export": ExportAnswer,
+    "doctor": Diagnosis,
 }
 """What each verb prints with `--json`."""
 
