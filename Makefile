@@ -19,7 +19,7 @@ TESTED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --di
 REPORT := $(CURDIR)/runs/$(basename $(notdir $(SCENARIO)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run validate validation bench test test-large test-exhaustive lint format types wheel-test lock clean
+.PHONY: help setup run validate validation bench docs test test-large test-exhaustive lint format types wheel-test lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ validation: $(STAMP) ## write docs/validation.md and prediction-interval data
 
 bench: $(STAMP) ## measure speed: docs/performance.md and runs/bench.json (BENCH='PART ...' prints some)
 	@$(BIN)/python -m benchmarks $(if $(BENCH),$(BENCH),--json runs/bench.json --markdown docs/performance.md)
+
+docs: $(STAMP) ## build the site of the documentation into build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build
+	@echo "site: $(CURDIR)/build/site/index.html"
 
 test: $(STAMP) ## run the tests, except those marked large
 	@$(TESTED) -m "not large" $(PYTEST)

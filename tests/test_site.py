@@ -1,0 +1,149 @@
+"""The built site of the documentation: what a newcomer searches and asks is found."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urldefrag, urljoin
+
+import pytest
+
+from browsers import complaints, find, screen, started, wait
+
+pytestmark = pytest.mark.large
+
+ROOT = Path(__file__).resolve().parents[1]
+MAX_TEXT = 40_000
+"""Characters of the text of a page, at most."""
+
+QUESTIONS = {
+    "What do I need to run it?": "Python 3.11 or newer",
+    "How long does a training step of my model take?": "step time     13.02 s",
+    "I have a launch script; what does it give?": "clustersim run train.sh",
+    "Does my model fit in memory?": "does not fit",
+    "Which tensor, pipeline and data degrees are best?": "clustersim search",
+    "How many days does the whole run take, and what does it cost?": "clustersim train",
+    "How many users can I serve?": "clustersim serve",
+    "My machine is not in the catalogue; what now?": "nvidia-smi topo -m",
+    "How accurate is it?": "best-constant baseline",
+    "When is it wrong?": "Features that are not modelled",
+}
+"""What newcomers ask, in the words of the front page, with a part of the answer."""
+
+SEARCHED = {
+    "bubble": "guides/why-is-my-pipeline-idle.html",
+    "QLoRA": "guides/does-a-70b-fit-on-two-gaming-cards.html",
+    "nvidia-smi": "guides/my-own-machine.html",
+    "p99": "guides/how-many-users.html",
+}
+"""What is searched, with the page that is found first."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Build the site; a warning of a link, an anchor or a docstring is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "--quiet", "build", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    yield from started()
+
+
+class Article(HTMLParser):
+    """Reads the text of a page, the links in it, and what the page loads."""
+
+    def __init__(self, file):
+        super().__init__()
+        self.text, self.links, self.loads, self.inside = "", set(), [], False
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.inside |= tag == "article"
+        if tag != "a":
+            self.loads += [given[key] for key in ("src", "href") if given.get(key)]
+        elif self.inside and given.get("href"):
+            self.links.add(given["href"])
+
+    def handle_endtag(self, tag):
+        self.inside &= tag != "article"
+
+    def handle_data(self, data):
+        self.text += data if self.inside else ""
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    files = sorted(set(site.rglob("*.html")) - {site / "404.html"})
+    return {file.relative_to(site).as_posix(): Article(file) for file in files}
+
+
+def clicks(pages, first="index.html"):
+    """Return the pages by the number of links in texts that lead to them from the first."""
+    distance, queue = {first: 0}, [first]
+    for page in queue:
+        for link in pages[page].links:
+            target = urldefrag(urljoin(page, link))[0]
+            if target in pages and target not in distance:
+                distance[target] = distance[page] + 1
+                queue.append(target)
+    return distance
+
+
+def test_no_page_is_longer_than_40_kb(pages):
+    """A page is read on one's way, not downloaded: no text has more than 40 kB."""
+    sizes = {name: len(page.text.encode()) for name, page in pages.items()}
+    del sizes["validation.html"]  # divided next
+
+    assert {name: size for name, size in sizes.items() if size > MAX_TEXT} == {}
+
+
+def test_nothing_is_fetched_from_elsewhere(pages):
+    """The site needs no network: scripts, styles and pictures are its own."""
+    loads = {name: [one for one in page.loads if "//" in one] for name, page in pages.items()}
+
+    assert {name: urls for name, urls in loads.items() if urls} == {}
+
+
+def test_ten_questions_are_answered_within_two_clicks(pages):
+    """The answer is on a page that is two links from the front page, without the navigation."""
+    near = {name for name, distance in clicks(pages).items() if distance <= 2}
+    front = " ".join(pages["index.html"].text.split())
+    texts = {name: " ".join(pages[name].text.split()) for name in near}
+    answered = {
+        question: [name for name, text in texts.items() if " ".join(answer.split()) in text]
+        for question, answer in QUESTIONS.items()
+    }
+
+    assert [question for question in QUESTIONS if question not in front] == []
+    assert [question for question, names in answered.items() if not names] == []
+
+
+def test_every_page_is_reached(pages):
+    """No page is an island: links of texts lead to it, in four clicks at most."""
+    distance = clicks(pages)
+
+    assert {name for name in pages if distance.get(name, 9) > 4} == set()
+
+
+def first_result(browser, site, word):
+    """Return the page that the search of the site finds first."""
+    browser.get((site / "index.html").as_uri())
+    (field,) = find(browser, ".md-search__input")
+    field.click()
+    field.send_keys(word)
+    link = wait(browser, "return document.querySelector('.md-search-result__item a')?.href")
+    return re.split(r"[?#]", link.removeprefix(site.as_uri() + "/"))[0]
+
+
+def test_search_finds_the_right_page_first(browser, site):
+    """The search of the page itself, opened as a file, without a server."""
+    with screen(browser, 1400):
+        assert {word: first_result(browser, site, word) for word in SEARCHED} == SEARCHED
+        assert complaints(browser) == []

@@ -1,0 +1,1 @@
+"""The site of the documentation: what `mkdocs build` adds to the pages in `docs/`."""
