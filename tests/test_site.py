@@ -4,12 +4,19 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from inspect import getdoc
 from pathlib import Path
 from urllib.parse import urldefrag, urljoin
 
 import pytest
 
+import clustersim
 from browsers import complaints, find, screen, started, wait
+from clustersim.catalog.finding import FOLDERS, entry_names
+from clustersim.cli import VERBS
+from clustersim.scenario.schema import ScenarioFile
+from clustersim.scenario.serving import ServingScenarioFile
+from tools.site.catalogue import KINDS
 
 pytestmark = pytest.mark.large
 
@@ -130,6 +137,41 @@ def test_every_page_is_reached(pages):
     distance = clicks(pages)
 
     assert {name for name in pages if distance.get(name, 9) > 4} == set()
+
+
+def test_every_entry_of_the_catalogue_has_a_page(pages, site):
+    """With its sources, and of a machine with pictures of its node and its fabric."""
+    entries = [(kind, name) for kind in KINDS for name in entry_names(kind)]
+    made = {
+        f"catalogue/{kind}/{name}.html": f"{FOLDERS[kind]}/{name}.yaml" for kind, name in entries
+    }
+    pictures = [
+        site / "catalogue" / kind / f"{name}-{picture}.svg"
+        for kind, name in entries
+        if kind == "cluster"
+        for picture in ("node", "fabric")
+    ]
+
+    assert len(entries) > 200
+    assert {page for page, file in made.items() if file not in pages[page].text} == set()
+    assert [file.name for file in pictures if "<svg" not in file.read_text()[:999]] == []
+
+
+def test_every_verb_every_section_and_every_public_name_has_a_page(pages):
+    """With the options of a verb, an example of a section, the first sentence of a docstring."""
+    sections = {*ScenarioFile.model_fields, *ServingScenarioFile.model_fields}
+    names = [name for name in clustersim.__all__ if not name.startswith("_")]
+    public = {name for name in names if not name.endswith("Error")}
+
+    assert [verb for verb in VERBS if "--help" not in pages[f"commands/{verb}.html"].text] == []
+    assert {
+        name for name in sections if f"{name}:" not in pages[f"scenario/keys/{name}.html"].text
+    } == set()
+    assert {
+        name
+        for name in public
+        if getdoc(getattr(clustersim, name)).split(".")[0] not in pages[f"api/{name}.html"].text
+    } == set()
 
 
 def first_result(browser, site, word):

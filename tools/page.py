@@ -1,6 +1,6 @@
 """The page of a validation in Markdown: docs/validation.md."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -188,10 +188,11 @@ def to_markdown(report: Report) -> str:
 
 
 def _section(table: ResultTable, rows: Sequence[Sequence[str]], line: str = "") -> str:
-    return f"## {table.title}\n\n{line}{_markdown(table.headings, rows)}"
+    return f"## {table.title}\n\n{line}{markdown_table(table.headings, rows)}"
 
 
-def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown; columns with `>` before their heading align right."""
     rule = ["---:" if heading.startswith(">") else "---" for heading in headings]
     lines = [[heading.lstrip(">") for heading in headings], rule]
     lines += [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]

@@ -7,6 +7,7 @@ navigation, and formulas become MathML.
 import re
 from collections.abc import Iterator
 from html import unescape
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +15,27 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from tools.site.catalogue import KINDS, catalogue_pages
 from tools.site.mathml import to_mathml
+from tools.site.reference import reference_pages
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 OUTSIDE: Final = ("CHANGELOG.md", "CONTRIBUTING.md")
 """Pages of the repository that are not in `docs/`."""
+
+MADE: Final = {
+    "README.md": "| [Commands](commands/README.md) | the options of each verb, and examples |\n",
+    "answers/README.md": "\nOptions are on the pages of [commands](../commands/README.md).\n",
+    "api.md": "\n[Public names](api/README.md) lists the arguments and the fields of all.\n",
+    "catalogue/README.md": "\n## Entries\n\n"
+    + "\n".join(f"- [{about.title}]({kind}/README.md)" for kind, about in KINDS.items()),
+    "scenario/README.md": "\n[Sections](keys/README.md) has a page for each, with examples.\n",
+}
+"""Links to the pages that exist in the site only, at the end of the pages of the repository."""
+
+BOOSTS: Final = {"guides/": 4, "quick-start": 4, "catalogue/": 0.5, "api/": 0.5, "": 1}
+"""Weight of pages in a search by the beginning of their path: guides first."""
 
 OWN_LINK: Final = re.compile(r"\]\(([\w.-]+\.md)\)")
 FORMULA: Final = re.compile(
@@ -31,6 +47,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not in `docs/`, and the navigation of all."""
     for name in OUTSIDE:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    for name, content in chain(catalogue_pages(), reference_pages()):
+        files.append(File.generated(config, name, content=content))
     config.nav = [*_expanded(config.nav or [], files)]
     return files
 
@@ -39,6 +57,10 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Let links between `docs/` and pages outside lead to their place in the site."""
     if page.file.src_uri in OUTSIDE:
         return markdown.replace("](docs/", "](")
+    page.meta["search"] = {
+        "boost": next(BOOSTS[p] for p in BOOSTS if page.file.src_uri.startswith(p))
+    }
+    markdown += MADE.get(page.file.src_uri, "")
     return re.sub(rf"\]\(\.\./({'|'.join(OUTSIDE)})\)", r"](\1)", markdown)
 
 
