@@ -35,10 +35,9 @@ run: $(STAMP) ## run one scenario with its figures and print where its report is
 validate: $(STAMP) ## predict every measured case and print the errors
 	@$(BIN)/clustersim validate
 
-validation: $(STAMP) ## write docs/validation.md and prediction-interval data
-	@$(BIN)/python -m tools.validation --jobs $(JOBS) --intervals validation/prediction_intervals.yaml \
-		> docs/validation.md.new
-	@mv docs/validation.md.new docs/validation.md
+validation: $(STAMP) ## write docs/validation and prediction-interval data
+	@$(BIN)/python -m tools.validation --jobs $(JOBS) --pages docs/validation \
+		--intervals validation/prediction_intervals.yaml
 
 bench: $(STAMP) ## measure speed: docs/performance.md and runs/bench.json (BENCH='PART ...' prints some)
 	@$(BIN)/python -m benchmarks $(if $(BENCH),$(BENCH),--json runs/bench.json --markdown docs/performance.md)

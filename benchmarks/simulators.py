@@ -2,7 +2,7 @@
 
 Each is started as its own documentation does, on files that it ships, and clustersim on a scenario
 with the same model, devices and layout.  Only time and memory are compared here: what programs
-predict is compared in docs/validation.md.
+predict is compared in docs/validation/.
 
     calculon    https://github.com/calculon-ai/calculon, README: LLM Example
     simumax     https://github.com/MooreThreads/SimuMax, examples/perf_llama3_8b_tp1_pp2.py

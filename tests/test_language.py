@@ -112,7 +112,7 @@ def modules(root: Path) -> list[Path]:
     return sorted(root.rglob("*.py")) if root.is_dir() else [root]
 
 
-WRITTEN = ("answers", "catalogue", "scenario", "validation.md")
+WRITTEN = ("answers", "catalogue", "scenario", "validation")
 """Pages that scripts write, from texts of modules and keys."""
 
 PAGES = [

@@ -1,4 +1,4 @@
-"""The page of a validation in Markdown: docs/validation.md."""
+"""A validation as tables of Markdown; `tools.validation_pages` divides them into pages."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -170,7 +170,7 @@ All others have it in their files in `topologies/`.
 
 
 def to_markdown(report: Report) -> str:
-    """Return all tables as a page of Markdown, the shortest first."""
+    """Return all tables as one page of Markdown, the shortest first."""
     answer = report.validation
     tables: list[tuple[ResultTable, Any]] = [
         *((table, answer) for table in (GROUPS, METRICS, TOKENS)),
@@ -182,12 +182,13 @@ def to_markdown(report: Report) -> str:
     sections = [(table, list(table.rows(content))) for table, content in tables]
     for explanation in report.explanations:
         sections += explanation_tables(explanation)
-    texts = [_section(table, rows) for table, rows in sections if rows]
+    texts = [section(table, rows) for table, rows in sections if rows]
     line = f"{coverage_line(answer.coverage)}\n\n"
-    return "\n".join([INTRODUCTION, *texts, _section(COVERAGE, list(COVERAGE.rows(answer)), line)])
+    return "\n".join([INTRODUCTION, *texts, section(COVERAGE, list(COVERAGE.rows(answer)), line)])
 
 
-def _section(table: ResultTable, rows: Sequence[Sequence[str]], line: str = "") -> str:
+def section(table: ResultTable, rows: Sequence[Sequence[str]], line: str = "") -> str:
+    """Return a table below its title."""
     return f"## {table.title}\n\n{line}{markdown_table(table.headings, rows)}"
 
 

@@ -1,10 +1,10 @@
-"""Validate all measured cases and print the page of the repository.
+"""Validate all measured cases, and print them as tables or write the pages of the repository.
 
-    python -m tools.validation --intervals validation/prediction_intervals.yaml > docs/validation.md
+    python -m tools.validation --pages docs/validation
     python -m tools.validation --explain 'bloom*'
 
-The page has the answer of `clustersim validate`, claims of papers, missed accuracy targets, and the
-explanation of missing time that is requested.
+The tables have the answer of `clustersim validate`, claims of papers, missed accuracy targets, and
+the explanation of missing time that is requested.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from tools.explanation.quantities import count_quantities
 from tools.interval_data import interval_data, read_interval_data, write_interval_data
 from tools.missed_targets import explained_misses, read_targets
 from tools.page import Report, to_markdown
+from tools.validation_pages import write_pages
 
 
 def validate_repository(
@@ -113,7 +114,7 @@ def explained_cases(entries: Sequence[Entry], pattern: str) -> set[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the page of a validation."""
+    """Print or write a validation."""
     parser = argparse.ArgumentParser(prog="python -m tools.validation", description=__doc__)
     add = parser.add_argument
     add("--cases", type=Path, metavar="PATH", help="YAML list of measured cases [the shipped ones]")
@@ -122,6 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="explain the missing time of this group, or of these cases")  # fmt: skip
     add("--claims", action="store_true", help="claims of papers as well, for --cases or --group")
     add("--intervals", type=Path, metavar="PATH", help="update prediction-interval data in PATH")
+    add("--pages", type=Path, metavar="FOLDER", help="write pages to FOLDER instead of printing")
     add("--jobs", type=int, metavar="N", help="number of processes [one per core]")
     given = parser.parse_args(arguments)
     try:
@@ -135,7 +137,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     except ClustersimError as error:
         parser.exit(2, f"{error}\n")
-    sys.stdout.write(to_markdown(report))
+    if given.pages is None:
+        sys.stdout.write(to_markdown(report))
+    else:
+        write_pages(report, given.pages)
 
 
 if __name__ == "__main__":

@@ -35,3 +35,21 @@ for (const table of document.querySelectorAll("article table:not([class])")) {
     heading.setAttribute("aria-sort", "none")
   }
 }
+
+// Long tables have a filter: a row is shown if it has all words of it.
+for (const table of document.querySelectorAll("article table:not([class])")) {
+  if (table.tBodies[0].rows.length < 30) continue
+  const field = document.createElement("input")
+  field.type = "search"
+  field.className = "filter"
+  field.placeholder = "Filter rows"
+  field.setAttribute("aria-label", "Filter the rows of the next table")
+  field.addEventListener("input", () => {
+    const words = field.value.toLowerCase().split(/\s+/)
+    for (const row of table.tBodies[0].rows) {
+      const text = row.textContent.toLowerCase()
+      row.hidden = !words.every(word => text.includes(word))
+    }
+  })
+  table.before(field)
+}

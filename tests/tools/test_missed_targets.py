@@ -24,7 +24,7 @@ from tools.missed_targets import (
 from tools.page import REACHED, UNEXPLAINED, missed_rows
 from tools.validation import main
 
-PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
+PAGE = Path(__file__).parents[2] / "docs" / "validation" / "missed-targets.md"
 
 
 def file_of(*targets, causes=()):

@@ -25,7 +25,7 @@ OUTSIDE: Final = ("CHANGELOG.md", "CONTRIBUTING.md")
 """Pages of the repository that are not in `docs/`."""
 
 MADE: Final = {
-    "README.md": "| [Commands](commands/README.md) | the options of each verb, and examples |\n",
+    "guides/README.md": "\nOptions of all verbs: [commands](../commands/README.md).\n",
     "answers/README.md": "\nOptions are on the pages of [commands](../commands/README.md).\n",
     "api.md": "\n[Public names](api/README.md) lists the arguments and the fields of all.\n",
     "catalogue/README.md": "\n## Entries\n\n"
