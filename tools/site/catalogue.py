@@ -38,6 +38,9 @@ KINDS: Final = {
 }
 """Kinds whose entries have a page."""
 
+MY_CASE: Final = Path(__file__).resolve().parents[2] / "docs" / "validation" / "my-case.md"
+"""The page with errors by accelerator, framework and engine."""
+
 NAMED: Final = re.compile(r"(?:^|\.)(accelerator|library|kernels_like|extends)$")
 """Keys that name an entry of another kind, or of the same."""
 
@@ -165,6 +168,8 @@ def _used(one: Entry) -> Iterator[str]:
     if machines:
         links = ", ".join(f"[`{name}`](../cluster/{name}.md)" for name in machines)
         yield f"Machines with it: {links}.\n"
+    if re.search(rf"\| {re.escape(one.name)} \|", MY_CASE.read_text(encoding="utf-8")):
+        yield "Errors of measured cases with it: [my case](../../validation/my-case.md).\n"
     if scenarios:
         yield f"Shipped scenarios with it: {', '.join(map(code, scenarios))}.\n"
 
