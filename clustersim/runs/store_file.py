@@ -16,7 +16,7 @@ from clustersim.errors import ScenarioError
 
 APPLICATION: Final = 0x636C7374  # "clst", the application id in the header of the file
 VERSION: Final = 4
-"""Version of the tables below; files of older versions are converted, newer ones rejected."""
+"""Version of the tables below; files of other versions are rejected."""
 
 TIMEOUT: Final = 60.0
 """Time to wait for another process that writes [s]."""
@@ -49,35 +49,6 @@ PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 """
 
-_RENAMED: Final = {"weighed": "memory_only", "refused": "invalid"}
-"""Verdicts of version 1 and their present names."""
-
-_RENAME: Final = "".join(
-    f"UPDATE runs SET verdict = '{new}' WHERE verdict = '{old}';" for old, new in _RENAMED.items()
-)
-
-_FROM_VERSION_1: Final = f"""
-{_RENAME}
-UPDATE runs SET answer = json_object('memory', json_extract(answer, '$.memory'), 'devices',
-    json_extract(answer, '$.counts.devices')) WHERE verdict = 'memory_only';
-DROP TABLE claims;
-{_CLAIMS}
-PRAGMA user_version = 2;
-"""
-
-_FROM_VERSION_2: Final = f"""
-{_ANSWERS}
-PRAGMA user_version = 3;
-"""
-
-_FROM_VERSION_3: Final = """
-UPDATE runs SET verdict = 'ran' WHERE verdict = 'served';
-PRAGMA user_version = 4;
-"""
-
-_CONVERSIONS: Final = {1: _FROM_VERSION_1, 2: _FROM_VERSION_2, 3: _FROM_VERSION_3}
-"""Statements that make a file of the next version, by version."""
-
 
 def connect(path: Path | None) -> sqlite3.Connection:
     """Return a connection to a run cache, which is created if needed; None is one in memory.
@@ -93,11 +64,9 @@ def connect(path: Path | None) -> sqlite3.Connection:
         check_store(path)
         _make_folder(path.parent)
     connection = sqlite3.connect(path or ":memory:", timeout=TIMEOUT, isolation_level=None)
-    connection.execute("BEGIN IMMEDIATE")  # one of several processes creates or converts it
+    connection.execute("BEGIN IMMEDIATE")  # one of several processes creates it
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         _execute(connection, _TABLES)
-    while (version := connection.execute("PRAGMA user_version").fetchone()[0]) < VERSION:
-        _execute(connection, _CONVERSIONS[version])
     connection.execute("COMMIT")
     return connection
 
@@ -128,10 +97,10 @@ def check_store(path: Path, *, must_exist: bool = False) -> None:
     version = int.from_bytes(header[60:64], "big")
     if not header.startswith(b"SQLite format 3\0") or application != APPLICATION:
         raise ScenarioError(f"{path}: is not a run cache of clustersim; choose another --store")
-    if not 1 <= version <= VERSION:
+    if version != VERSION:
         raise ScenarioError(
-            f"{path}: is a run cache of a newer version of clustersim (format {version}, this"
-            f" version reads up to {VERSION}); choose another --store"
+            f"{path}: is a run cache of another version of clustersim (format {version}, this"
+            f" version reads {VERSION}); choose another --store"
         )
 
 
