@@ -8,7 +8,7 @@ import pytest
 
 from clustersim.answers import to_json
 from clustersim.scenario.load import load
-from clustersim.simulation.step.build import cluster_of
+from clustersim.simulation.step.build import _LATEST, cluster_of
 from clustersim.simulation.step.simulate import simulate
 
 TREE = "cluster.nodes=4", "batch.global=32", "plan.data=2"
@@ -56,6 +56,16 @@ def test_layouts_share_a_machine_unless_its_links_were_numbered_by_use():
         simulate(loaded)
 
         assert (cluster_of(loaded) is before) is shared
+
+
+def test_a_machine_is_found_by_the_number_of_the_record_that_is_kept_with_it():
+    """A record that is not kept leaves its number to a later one, whose ranks had no devices."""
+    for _ in range(2):  # the machine of an equal record, whose links have numbers, is built again
+        simulate(load(MACHINES["dragonfly"][0], MACHINES["dragonfly"][1:]))
+
+    assert [key for key, _ in _LATEST._built] == [
+        id(record) for record, _ in _LATEST._built.values()
+    ]
 
 
 def test_threads_share_no_machine():

@@ -92,11 +92,10 @@ class _LatestMachines(local):
         Links that are numbered in the order of their use would have other numbers in a later
         layout, and equal ones are listed in that order.
         """
-        key = self._key_of(record, passes)
-        known = self._built.pop(key, None)
+        known = self._built.pop(self._key_of(record, passes), None)
         if known is None or known[1].links.in_order_of_use:
             known = record, build_cluster(record, record.nodes, passes, issuer="training")
-        self._built[key] = known
+        self._built[id(known[0]), passes] = known
         while len(self._built) > self.MOST:
             self._built.pop(next(iter(self._built)))
         return known[1]
