@@ -103,7 +103,7 @@ def anchored_runs(
     outcomes: Iterable[Outcome], spread: float = anchoring.SPREAD
 ) -> Iterator[Anchored]:
     """Yield the runs that have another run of their job on as many nodes or fewer."""
-    known = [outcome for outcome in outcomes if measured_runs([outcome]) and outcome.observed]
+    known = [outcome for outcome in outcomes if outcome.observed and measured_runs([outcome])]
     every = measured_runs(known)
     jobs: defaultdict[tuple[Any, ...], list[Outcome]] = defaultdict(list)
     for outcome in known:
