@@ -8,6 +8,7 @@ from inspect import getdoc
 from pathlib import Path
 from urllib.parse import urldefrag, urljoin
 
+import axe_core_python
 import pytest
 
 import clustersim
@@ -193,6 +194,37 @@ def test_tables_of_numbers_sort_and_long_ones_filter(browser, site):
 
     assert shown
     assert [row for row in shown if "h100" not in row or "training step" not in row] == []
+
+
+LOOKED_AT = (
+    "index.html",
+    "quick-start.html",
+    "model/kernels.html",
+    "catalogue/cluster/frontier.html",
+    "validation/my-case.html",
+)
+FORGET = ("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"})
+SERIOUS = """
+const done = arguments[0]
+axe.run().then(({violations}) => done(violations
+  .filter(each => ["serious", "critical"].includes(each.impact))
+  .map(each => `${each.id}: ${each.nodes[0].html}`)))
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_pages_are_accessible(browser, site, dark):
+    """axe-core finds no serious fault: contrasts, names, labels."""
+    (axe,) = Path(axe_core_python.__file__).parent.rglob("axe.min.js")
+    faults = {}
+    with screen(browser, 1400, dark=dark):
+        for page in LOOKED_AT:
+            browser.execute_cdp_cmd(*FORGET)
+            browser.get((site / page).as_uri())
+            browser.execute_script(axe.read_text(encoding="utf-8"))
+            faults[page] = browser.execute_async_script(SERIOUS)
+
+    assert {page: found for page, found in faults.items() if found} == {}
 
 
 def first_result(browser, site, word):

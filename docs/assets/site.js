@@ -53,3 +53,6 @@ for (const table of document.querySelectorAll("article table:not([class])")) {
   })
   table.before(field)
 }
+
+// The dialog of the search has no name in the theme.
+document.querySelector(".md-search")?.setAttribute("aria-label", "Search")
