@@ -15,6 +15,7 @@ from typer.main import get_command
 import clustersim
 from clustersim.catalog.finding import entry_names, shipped
 from clustersim.cli import VERBS, app
+from clustersim.cli.examples import EXAMPLES
 from tools.page import markdown_table
 from tools.site.catalogue import Content, code, plain
 
@@ -85,7 +86,7 @@ def _command(command: Any, context: Context) -> Iterator[str]:
 
 
 def _examples(verb: str) -> Iterator[str]:
-    """Yield the commands with a verb that pages show, with their page."""
+    """Yield the examples of the help of a verb, and commands with it that pages show."""
     shown = {
         example.command.text: page
         for page, text in reversed(_texts().items())
@@ -94,8 +95,8 @@ def _examples(verb: str) -> Iterator[str]:
         for example in made.examples(block)
         if example.command.text.startswith(f"clustersim {verb} ")
     }
-    if shown:
-        yield "## Examples\n"
+    yield "## Examples\n"
+    yield "```console\n{}\n```\n".format("\n".join(f"$ {line}" for line in EXAMPLES[verb]))
     for command, page in [*reversed(shown.items())][:MOST_EXAMPLES]:
         yield f"From [{_title(page)}](../{page}):\n\n```console\n$ {command}\n```\n"
 
