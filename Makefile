@@ -42,8 +42,9 @@ validation: $(STAMP) ## write docs/validation and prediction-interval data
 bench: $(STAMP) ## measure speed: docs/performance.md and runs/bench.json (BENCH='PART ...' prints some)
 	@$(BIN)/python -m benchmarks $(if $(BENCH),$(BENCH),--json runs/bench.json --markdown docs/performance.md)
 
+# Without --quiet, with which mkdocs counts no warning.
 docs: $(STAMP) ## build the site of the documentation into build/site
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 	@echo "site: $(CURDIR)/build/site/index.html"
 
 test: $(STAMP) ## run the tests, except those marked large

@@ -50,11 +50,12 @@ SEARCHED = {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Build the site; a warning of a link, an anchor or a docstring is an error."""
+    """Build the site as `make docs` does; a warning of a link or an anchor is an error."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "--quiet", "build", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert "Documentation built" in done.stderr, "mkdocs counts no warning that it does not log"
     return folder
 
 
