@@ -150,21 +150,22 @@ COVERAGE: Final = ResultTable(
 INTRODUCTION: Final = """# Validation
 
 Measured training runs and the predictions of clustersim for them, printed by `clustersim validate`.
-Errors are those of the metric that the source prints.
-A bias of +5 % means that predicted steps take 5 % longer.
-The mode is the value around which these errors are densest; a few slow runs hardly change it.
-Numbers in brackets are those of a best-constant baseline: one throughput for all devices.
-The constant is the best one for the runs of a group; a group of one run has none.
-Some jobs were measured in several layouts: a tau of 1 means that their order is predicted.
-The loss is the throughput lost by running the layout that is predicted fastest.
-Measured memory is compared separately, and so are runs that are predicted not to fit.
-Each missed accuracy target has its likely cause and the measurement that would decide it.
-A claim holds if each of its numbers is within its tolerance.
-Collectives are compared with curves measured by size and by number of devices.
-The predicted time of a token of inference is divided by cause, for each group.
-Cases that are *not scored* are of low confidence, or lack settings that had to be assumed.
-A table has the fitted coefficients of devices and software, with the data of each fit.
-All others have it in their files in `topologies/`.
+
+- Errors are those of the metric that the source prints.
+- A bias of +5 % means that predicted steps take 5 % longer.
+- The mode is the value around which these errors are densest; a few slow runs hardly change it.
+- Numbers in brackets are those of a best-constant baseline: one throughput for all devices.
+  The constant is the best one for the runs of a group; a group of one run has none.
+- Some jobs were measured in several layouts: a tau of 1 means that their order is predicted.
+  The loss is the throughput lost by running the layout that is predicted fastest.
+- Measured memory is compared separately, and so are runs that are predicted not to fit.
+- Each missed accuracy target has its likely cause and the measurement that would decide it.
+- A claim holds if each of its numbers is within its tolerance.
+- Collectives are compared with curves measured by size and by number of devices.
+- The predicted time of a token of inference is divided by cause, for each group.
+- Cases that are *not scored* are of low confidence, or lack settings that had to be assumed.
+- A table has the fitted coefficients of devices and software, with the data of each fit.
+  All others have it in their files in `topologies/`.
 """
 """The text above the tables; one sentence a line."""
 
