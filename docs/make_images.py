@@ -40,6 +40,7 @@ IMAGES = {
     "h100-all-reduce": (ALL_REDUCE, "collective.png"),
     "korthikanti-22b-sweep": (LAYOUTS_22B, "sweep.png"),
     "schedule-zb-h1": ("show zb-h1 --stages 4 --microbatches 8", "schedule.png"),
+    "schedules": ("show 1f1b interleaved-1f1b zb-h1 dualpipe", "schedules.png"),
     "size-h100": ("size --cluster dgx-h100 --nodes 64 --days 30", "loss.png"),
     "superpod-h100-fabric": ("show superpod-h100", "fabric.png"),
 }

@@ -13,6 +13,7 @@ from clustersim.importers.registry import ImportAnswer
 from clustersim.reports.doctor.answer import Diagnosis
 from clustersim.reports.listing.answer import ListedEntry
 from clustersim.reports.show.answer import EntryAnswer
+from clustersim.reports.show.schedules import ComparedSchedules
 from clustersim.scenario.entries import RECORDS, file_schema
 from clustersim.scenario.schema import json_schema
 from clustersim.scenario.serving import ServingScenarioFile
@@ -48,7 +49,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "calibrate": Calibration | KernelFits | KernelGrades,
     "collective": list[Timing],
     "flows": dict[str, FinishTimes],
-    "show": EntryAnswer,
+    "show": EntryAnswer | ComparedSchedules,
     "list": dict[str, list[ListedEntry]],
     "import": ImportAnswer,
     "export": ExportAnswer,

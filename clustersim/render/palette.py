@@ -64,6 +64,13 @@ SCALE: Final = ("#eaf2f8", "#b9d3e6", "#7fb0d3", "#4a8abb", "#1f5a8c")
 DARK_SCALE: Final = ("#1f2a36", "#274763", "#2f6690", "#4a90c4", "#8cc4f0")
 
 
+HEAT: Final = ("#5b93c6", "#7f74bd", "#a8508f", "#b52f3c", "#6e0d1d")
+"""Utilisation from 0 to 100 % in steps of 20 %, named ``heat-0`` and so on: darker is busier."""
+
+DARK_HEAT: Final = ("#4478a8", "#7d74c4", "#c272b8", "#f58a86", "#ffdccf")
+"""The same on a dark ground, where brighter is busier."""
+
+
 def written(colour: Colour) -> str:
     """Return a colour as a style sheet has it.
 
@@ -136,6 +143,7 @@ def _shared(*, dark: bool) -> dict[str, str]:
         **{name: _visible(colour, dark=dark) for name, colour in named.items()},
         **{f"forward-{i}": written(shade) for i, shade in enumerate(FORWARD)},
         **{f"scale-{i}": text for i, text in enumerate(DARK_SCALE if dark else SCALE)},
+        **{f"heat-{i}": text for i, text in enumerate(DARK_HEAT if dark else HEAT)},
     }
 
 
@@ -157,8 +165,6 @@ LIGHT: Final[Mapping[str, str]] = {
     "grid": "#e3e6ea",
     "idle": "#c3c8ce",
     "other": "#c3c8ce",
-    "warm": "#e08a00",
-    "hot": "#c2271d",
     "faint": "#dbdbdb",
     "box-device": "#9ec9ed",
     "box-switch": "#d6d6d1",
@@ -181,8 +187,6 @@ DARK: Final[Mapping[str, str]] = {
     "grid": "#2b3138",
     "idle": "#565d66",
     "other": "#565d66",
-    "warm": "#f0a63a",
-    "hot": "#ff6b5e",
     "bubble": "#3a4048",
     "faint": "#30363d",
     "box-device": "#27496b",

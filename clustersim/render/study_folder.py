@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.answers import to_json
 from clustersim.render import folder
-from clustersim.render.charts.picture import Picture
 from clustersim.render.frames import write_lines
-from clustersim.render.matplotlib import write_figure
+from clustersim.render.matplotlib import Drawn, write_figure
 from clustersim.render.page.page import Page, write_page
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class StudyFiles:
 
     page: Page | None
     tables: Mapping[str, Iterable[Sequence[Any]]]
-    figures: Mapping[str, Picture | Sequence[Picture]] = field(default_factory=dict)
+    figures: Mapping[str, Drawn] = field(default_factory=dict)
     frames: Mapping[str, "pd.DataFrame"] = field(default_factory=dict)
 
     def names(self, formats: Sequence[str] = ()) -> list[str]:

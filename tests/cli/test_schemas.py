@@ -138,6 +138,11 @@ def test_the_answer_of_a_search_is_described(capsys, store, kind):
     check(capsys, "search", name, *set_all, f"--limit={limit}", "--jobs=1", f"--store={store}")
 
 
+def test_compared_schedules_are_described(capsys):
+    """`show` of several schedules."""
+    check(capsys, "show", "1f1b", "dualpipe")
+
+
 @pytest.mark.parametrize("verb", ANSWERS)
 def test_every_key_of_a_schema_has_a_meaning(verb):
     """No key of an answer is without a description, at any level."""

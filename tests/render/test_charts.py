@@ -27,7 +27,13 @@ from clustersim.render.charts.bars import (
     Step,
     Waterfall,
 )
-from clustersim.render.charts.grids import Combination, Field, HeatMap, ParallelCoordinates
+from clustersim.render.charts.grids import (
+    Combination,
+    Field,
+    HeatMap,
+    ParallelCoordinates,
+    ShareMap,
+)
 from clustersim.render.charts.lines import Band, Lines, Point, ScatterWithFront, Series
 from clustersim.render.charts.picture import Axis, Picture, named_places
 from clustersim.render.charts.timeline import BlockKind, Timeline
@@ -105,6 +111,14 @@ PICTURES = [
         best=1,
         names=("fits", "front", "best: b"),
     ),
+    ShareMap(
+        **HEAD,
+        cells="links",
+        names=("nic to <b>leaf", "leaf to nic"),
+        measure=Axis("utilisation", "%"),
+        shares=((0.0, 0.5), (1.0, 0.25)),
+        hover=(("a", "b"), ("c <b>", "d")),
+    ),
     StackedAreas(
         **HEAD,
         x=Axis("time", "s"),
@@ -170,17 +184,20 @@ def values_of(picture):
 
 
 def texts_of(axes):
-    """Return all words on axes."""
+    """Return all words on axes, and next to their scale of colours."""
     names = [*axes.get_xticklabels(), *axes.get_yticklabels(), *axes.texts]
-    return " ".join(text.get_text() for text in names) + axes.get_xlabel() + axes.get_ylabel()
+    scales = "".join(scale.get_ylabel() for scale in axes.child_axes)
+    words = " ".join(text.get_text() for text in names)
+    return words + axes.get_xlabel() + axes.get_ylabel() + scales
 
 
 def places_of(axes):
-    """Return all places and ends of what is drawn on axes, and the numbers in its texts."""
+    """Return all places and ends of what is drawn on axes, numbers of its texts and images."""
     found = [float(v) for line in axes.lines for v in (*line.get_xdata(), *line.get_ydata())]
     for bar in axes.patches:
         box = bar.get_bbox()
         found += [box.x0, box.x1, box.y0, box.y1, box.width, box.height]
+    found += [value for image in axes.images for value in image.get_array().ravel().tolist()]
     for text in axes.texts:
         word = text.get_text().partition(" ")[0].replace(",", "")
         found += [float(word)] if word.replace(".", "").lstrip("+-").isdecimal() else []

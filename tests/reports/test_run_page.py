@@ -23,7 +23,7 @@ from clustersim.render.plotly.pieces import label
 from clustersim.render.plotly.timeline import MOST_BARS, lanes_shown
 from clustersim.render.tables import percent
 from clustersim.reports.step.charts import memory_by_stage, memory_over_time
-from clustersim.reports.step.links import link_loads
+from clustersim.reports.step.links import fabric_map, link_loads
 from clustersim.reports.step.page import page
 from clustersim.reports.step.pipeline import page_views, pipeline, sampled
 from clustersim.reports.step.sections import power_over_time, power_section
@@ -370,7 +370,7 @@ def test_text_can_be_read_on_its_paper(colours):
             assert contrast(colours[ink], colours[paper]) >= 4.5, (ink, paper)
     for box in ("box-device", "box-switch", "box-nic"):
         assert contrast(colours["ink"], colours[box]) >= 4.5, box
-    for line in ("compute", "hot"):
+    for line in ("compute", *(f"heat-{step}" for step in range(5))):
         assert contrast(colours[line], colours["ground"]) >= 3, line
 
 
@@ -391,14 +391,40 @@ def test_a_link_at_12_percent_was_in_alarm_red(name):
 
     assert any(f": {percent(most)} of its payload" in line.text for line in drawn.lines)
     for share, colour in shares:
-        name = "hot" if share >= 70 else "warm" if share >= 30 else "compute"
-        assert colour == f"var(--{name})", share
+        assert colour == f"var(--heat-{min(int(share) // 20, 4)})", share
     assert sum(line.colour != "var(--idle)" for line in drawn.lines) == len(used)
     for line in drawn.lines:
         for point in line.points.split():
             x, y = map(float, point.split(","))
             assert left <= x <= left + width
             assert top <= y <= top + height
+
+
+@pytest.mark.parametrize("name", ["frontier-22b", "megatron21-t1-39b", "moe-translation-hard-gate"])
+def test_the_fabric_has_every_link_on_one_scale(name):
+    """The reddest cell is the busiest link between nodes, and rows have all of their links."""
+    result = simulate(name)
+    shown = fabric_map(result)
+    between = {
+        used.name: used.nbytes / used.capacity / result.step_time
+        for used in result.program.carried
+        if len({end.partition(".")[0] for end in used.name.split(">")}) == 2
+    }
+    cells = [share for row in shown.shares for share in row]
+
+    assert max(cells) == pytest.approx(max(between.values()))
+    assert f" {percent(max(cells))}" in shown.title
+    assert f"All {len(between):,} links between nodes" in shown.note
+    assert {text.partition(":")[0] for row in shown.hover for text in row} <= between.keys()
+    assert {len(row) for row in shown.shares} == {96}
+    (data,) = page_chart(shown).figure["data"]
+    assert (data["zmin"], data["zmax"]) == (0, 100)
+    assert data["colorbar"]["title"]["text"] == "utilisation [%]"
+
+
+def test_one_node_has_no_fabric():
+    """A job inside of a node uses no link between nodes."""
+    assert fabric_map(simulate("qlora-70b-no-offload")) is None
 
 
 def test_a_run_that_does_not_fit_led_with_its_impossible_step_time():

@@ -19,9 +19,11 @@ from clustersim.render.page.page import render
 from clustersim.simulation.measures import measures_of
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.compare import CompareAnswer
+from clustersim.studies.compare.answer import ComparedRun
 from clustersim.studies.compare.compared import names_of
 from clustersim.studies.compare.files import files_of, page
 from clustersim.studies.compare.text import result_table, rows, waterfalls
+from clustersim.studies.compare.timelines import timelines
 from commands import ending, output, printed
 
 LAW = settings(max_examples=20, deadline=None)
@@ -253,6 +255,42 @@ def test_each_further_run_has_sections_of_its_own():
     ids = [section.id for section in compare_page({"matmul": 3.0}, {"matmul": 2.0}).sections]
 
     assert ids == ["answer", "why-2", "changed-2", "why-3", "changed-3", "numbers"]
+
+
+def test_steps_are_drawn_on_one_time_axis():
+    """The shorter step ends before the axis does; pages and figures have both."""
+    result = compared_pair("step")
+    files = files_of(result)
+    headline, drawn = files.figures["timelines"]
+    times = [run.answer.step_time_s for run in result.runs]
+    section = next(each for each in files.page.sections if each.id == "timelines")
+
+    assert [each.ends for each in drawn] == pytest.approx(times)
+    assert {each.limits for each in drawn} == {(0.0, max(times))}
+    assert headline.startswith(f"{result.runs[times.index(min(times))].name} has the shortest step")
+    assert [block.title.partition(": ")[0] for block in section.blocks] == [
+        run.name for run in result.runs
+    ]
+
+
+def test_a_crowded_timeline_shows_the_others_as_shares_too():
+    """A timeline of bars next to one of shares could not be compared."""
+    few, many = (run_named(f"frontier-22b batch.global={sequences}") for sequences in (16, 640))
+
+    assert {each.as_shares for each in timelines([few, many])} == {True}
+    assert {each.as_shares for each in timelines([few])} == {False}
+
+
+def test_an_answer_of_another_folder_has_no_timeline():
+    """Its scenario is not here; services have no pipeline to draw."""
+    assert timelines([run_named("no-such-file.yaml plan.zero=1")]) == []
+    assert timelines([run_named(SERVICE[0])]) == []
+
+
+def run_named(text):
+    """Return a compared run of which only the scenario is read."""
+    scenario, *settings = text.split()
+    return ComparedRun(text, scenario, tuple(settings), answer({"matmul": 1.0}))
 
 
 def test_names_of_runs_stay_text_on_the_page():

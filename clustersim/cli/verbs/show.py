@@ -1,4 +1,7 @@
-"""`clustersim show NAME`: print a machine, model, library, framework, scenario or schedule."""
+"""`clustersim show NAME`: print a machine, model, library, framework, scenario or schedule.
+
+Several schedules are compared on one time axis.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,9 +26,12 @@ WIDTH = 140
 
 
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="Entry of `clustersim list`, KIND/NAME, or a file."),
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME",
+            help="Entry of `clustersim list`, KIND/NAME, or a file; or several schedules.",
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -55,6 +61,13 @@ def show(
     from clustersim.reports.show.answer import page
     from clustersim.reports.show.text import find_entry, find_schedule
 
+    if len(names) > 1:
+        _reject_options(", ".join(names), "schedule", {"--nodes": nodes})
+        shaped, written = (stages, microbatches, chunks), figure_formats(figures)
+        folder = _folder("schedules", out, written, json_output)
+        _compare_schedules(names, shaped, folder, written, json_output, force)
+        return
+    (name,) = names
     entry = find_entry(name)
     shape = {"--stages": stages, "--microbatches": microbatches, "--chunks": chunks}
     formats = figure_formats(figures)
@@ -161,3 +174,23 @@ def _show_schedule(
         names = schedule.write(shown, folder, formats=formats, force=force)
         if not json_output:
             echo(f"#\n# files in {folder}/: {', '.join(names)}")
+
+
+def _compare_schedules(
+    names: Sequence[str], shape: tuple[int | None, int | None, int | None], folder: Path | None,
+    formats: Sequence[str], json_output: bool, force: bool,
+) -> None:  # fmt: skip
+    """Print schedules of one shape as a table, and draw them on one time axis."""
+    from clustersim.reports.show import schedules
+    from clustersim.reports.show.text import find_schedules
+
+    stages, microbatches, chunks = shape
+    replayed = schedules.replay_schedules(
+        find_schedules(names), stages or 4, microbatches or 8, chunks
+    )
+    answer = schedules.answer_of(replayed)
+    print_json(answer) if json_output else echo(schedules.text(answer))
+    if folder is not None:
+        files = schedules.write(replayed, folder, formats=formats, force=force)
+        if not json_output:
+            echo(f"\nfiles in {folder}/: {', '.join(files)}")

@@ -64,6 +64,17 @@ class LinksInUse(Column[LinkUse]):
         numbers: list[int] = self._numbers[self._busiest].tolist()
         return numbers
 
+    @property
+    def seconds(self) -> Floats:
+        """Time of each link for its bytes at its capacity [s]."""
+        return self._nbytes / self._links.capacities[self._numbers]
+
+    @property
+    def kinds(self) -> list[Integers]:
+        """Positions of links that differ only in the numbers of their names, kind by kind."""
+        _, kind = ranked(self._links.alike(self._numbers))
+        return [np.flatnonzero(kind == number) for number in range(int(kind.max(initial=-1)) + 1)]
+
     def of_node(self, node: int) -> list[LinkUse]:
         """Return the links inside a node, and those between it and the network."""
         first = node * self._links.of_node
@@ -74,7 +85,7 @@ class LinksInUse(Column[LinkUse]):
     def _busiest(self) -> list[int]:
         if not len(self):
             return []
-        seconds = self._nbytes / self._links.capacities[self._numbers]
+        seconds = self.seconds
         scale = 10.0 ** (8 - np.floor(np.log10(np.where(seconds > 0, seconds, 1.0))))
         rounded = np.round(seconds * scale) / scale  # to nine digits, beyond which they are equal
         _, rank = ranked(rounded.view(np.int64))  # the bits of positive numbers ascend as they do

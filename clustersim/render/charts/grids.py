@@ -64,6 +64,33 @@ class HeatMap(Picture):
             yield [*names, field.value, field.text]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ShareMap(Picture):
+    """Shares in rows of cells, in the colours of one scale from 0 to 100 %.
+
+    Attributes
+    ----------
+    cells : what the cells of a row are
+    names : of the rows
+    measure : the shares [%]
+    shares : by row and column, from 0 to 1
+    hover : the words about each
+    """
+
+    cells: str
+    names: tuple[str, ...]
+    measure: Axis
+    shares: tuple[tuple[float, ...], ...]
+    hover: tuple[tuple[str, ...], ...]
+
+    def rows(self) -> Iterator[Sequence[Cell]]:
+        """Yield the highest share of each row, with its words."""
+        yield ["row", f"highest {self.measure.title}", "where"]
+        for name, shares, words in zip(self.names, self.shares, self.hover, strict=True):
+            highest = max(range(len(shares)), key=shares.__getitem__)
+            yield [name, 100 * shares[highest], words[highest]]
+
+
 class Combination(NamedTuple):
     """A line of parallel coordinates: its place on each axis, and its value."""
 

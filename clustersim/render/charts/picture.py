@@ -153,6 +153,13 @@ class Picture:
         return table_of(self.contents, self.rows())
 
 
+class Stacked(NamedTuple):
+    """Pictures of one figure, one above the other, below the headline of the figure."""
+
+    headline: str
+    pictures: tuple[Picture, ...]
+
+
 def printable(value: Value) -> Value:
     """Return a picture, or a part of one, whose texts have control characters as escapes."""
     if isinstance(value, str):

@@ -56,6 +56,9 @@ class Timeline(Picture):
     start, end : of each block, in the unit of the axis
     waiting : what the ground between blocks means
     at_end : whether the end of the view matters most, if it has too many blocks
+    ends : when the lanes end, where the axis is longer; None where it is not
+    explained : kinds that the legend has in any case, so that several pictures share one
+    as_shares : whether a page shows the share of time that lanes compute, of few blocks too
     """
 
     time: Axis
@@ -71,6 +74,9 @@ class Timeline(Picture):
     end: NDArray[np.float64]
     waiting: str = "waiting (bubble)"
     at_end: bool = False
+    ends: float | None = None
+    explained: tuple[int, ...] = ()
+    as_shares: bool = False
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -104,7 +110,7 @@ class Timeline(Picture):
     def legend(self) -> list[Entry]:
         """Return names and colours: kinds of one colour together, then the ground."""
         shared: dict[tuple[str, str], list[str]] = {}
-        for kind in np.unique(self.kind).tolist():
+        for kind in sorted({*np.unique(self.kind).tolist(), *self.explained}):
             name, colours, _ = self.kinds[kind]
             shared.setdefault(colours, []).append(name)
         entries = []
@@ -125,6 +131,7 @@ class Timeline(Picture):
     def rows(self) -> Iterator[Sequence[Cell]]:
         """Yield for each lane when it begins and ends, and how long it computes."""
         unit, (begin, end) = self.time.unit, self.limits
+        end = end if self.ends is None else min(end, self.ends)
         yield [
             self.lanes,
             "blocks",
@@ -150,6 +157,23 @@ class Timeline(Picture):
             f"start_{self.time.unit}": self.start,
             f"end_{self.time.unit}": self.end,
         }
+
+
+def on_one_axis(timelines: Sequence[Timeline]) -> list[Timeline]:
+    """Return timelines with one time axis, as long as the longest one, and with one legend."""
+    longest = max(each.limits[1] for each in timelines)
+    shades = max(each.shades for each in timelines)
+    kinds = sorted({kind for each in timelines for kind in np.unique(each.kind).tolist()})
+    return [
+        replace(
+            each,
+            time=replace(each.time, limits=(0.0, longest)),
+            ends=each.limits[1],
+            shades=shades,
+            explained=tuple(kinds),
+        )
+        for each in timelines
+    ]
 
 
 def covered(

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from clustersim import __version__
 from clustersim.render.charts.bars import Bars, StackedAreas, StackedBars, Waterfall
-from clustersim.render.charts.grids import HeatMap, ParallelCoordinates
+from clustersim.render.charts.grids import HeatMap, ParallelCoordinates, ShareMap
 from clustersim.render.charts.lines import Lines, ScatterWithFront
-from clustersim.render.charts.picture import Picture, printable
+from clustersim.render.charts.picture import Picture, Stacked, printable
 from clustersim.render.charts.timeline import Timeline
 from clustersim.render.matplotlib import bars, grids, lines, timeline
-from clustersim.render.matplotlib.figure import FORMATS, STYLE, Room, panels, save
+from clustersim.render.matplotlib.figure import FORMATS, STYLE, TITLE, Room, panels, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,12 +29,16 @@ class Kind(NamedTuple):
     room: Callable[[Any], Room]
 
 
+Drawn = Picture | Sequence[Picture] | Stacked
+"""What a figure shows: a picture, or several one above the other."""
+
 KINDS: Final[dict[type[Picture], Kind]] = {
     Bars: Kind(bars.draw_bars, bars.bars_room),
     HeatMap: Kind(grids.draw_heat_map, grids.heat_map_room),
     Lines: Kind(lines.draw_lines, lines.lines_room),
     ParallelCoordinates: Kind(grids.draw_parallel_coordinates, grids.parallel_room),
     ScatterWithFront: Kind(lines.draw_scatter_with_front, lines.scatter_room),
+    ShareMap: Kind(grids.draw_share_map, grids.share_map_room),
     StackedAreas: Kind(bars.draw_stacked_areas, bars.stack_room),
     StackedBars: Kind(bars.draw_stacked_bars, bars.stack_room),
     Timeline: Kind(timeline.draw_timeline, timeline.timeline_room),
@@ -42,21 +46,22 @@ KINDS: Final[dict[type[Picture], Kind]] = {
 }
 
 
-def write_figure(
-    pictures: Picture | Sequence[Picture], stem: Path, formats: Sequence[str] = FORMATS
-) -> None:
+def write_figure(pictures: Drawn, stem: Path, formats: Sequence[str] = FORMATS) -> None:
     """Write pictures, one above the other, as ``stem.png`` and so on, a file for each format.
 
-    The title of the first one is that of the figure; the others have theirs above their axes.
+    Each picture has its title above its axes; without a headline that of the first one is the
+    title of the figure.
     """
     from matplotlib import rc_context
 
-    several = [*map(printable, [pictures] if isinstance(pictures, Picture) else pictures)]
+    if not isinstance(pictures, Stacked):
+        several = (pictures,) if isinstance(pictures, Picture) else (*pictures,)
+        pictures = Stacked("", several)
     with rc_context(STYLE):
-        save(figure_of(several), stem, formats)
+        save(figure_of(printable(pictures.pictures), printable(pictures.headline)), stem, formats)
 
 
-def figure_of(pictures: Sequence[Picture]) -> "Figure":
+def figure_of(pictures: Sequence[Picture], headline: str = "") -> "Figure":
     """Return pictures as one figure, one above the other."""
     kinds = [KINDS[type(picture)] for picture in pictures]
     captions = dict.fromkeys(filter(None, (picture.caption for picture in pictures)))
@@ -66,10 +71,14 @@ def figure_of(pictures: Sequence[Picture]) -> "Figure":
     entries = [*dict.fromkeys(entry for picture in pictures for entry in picture.legend())]
     rooms = [kind.room(picture) for kind, picture in zip(kinds, pictures, strict=True)]
     titles = [picture.title for picture in pictures]
-    figure, axes = panels(titles, "; ".join(words), rooms, entries)
+    if headline:
+        rooms[0] = rooms[0]._replace(above=rooms[0].above + TITLE)
+    else:
+        headline, titles[0] = titles[0], ""
+    figure, axes = panels(headline, titles, "; ".join(words), rooms, entries)
     for kind, picture, plot in zip(kinds, pictures, axes, strict=True):
         kind.draw(plot, picture)
     return figure
 
 
-__all__ = ["KINDS", "Kind", "figure_of", "write_figure"]
+__all__ = ["KINDS", "Drawn", "Kind", "figure_of", "write_figure"]

@@ -36,6 +36,10 @@ GAP: Final = 0.85
 """Between two plots [in]: the axis of one and the title of the next."""
 
 
+TITLE: Final = 0.3
+"""Height of the title of the first plot, where the figure has another one [in]."""
+
+
 class Room(NamedTuple):
     """The inches that a plot needs: of its axes, around them, and of the whole figure."""
 
@@ -64,13 +68,20 @@ def text_width(texts: Iterable[str], size: float = 9.0) -> float:
 
 
 def panels(
-    titles: Sequence[str], caption: str, rooms: Sequence[Room], entries: Sequence[Entry] = ()
+    headline: str,
+    titles: Sequence[str],
+    caption: str,
+    rooms: Sequence[Room],
+    entries: Sequence[Entry] = (),
 ) -> "tuple[Figure, list[Axes]]":
-    """Return a figure with axes one above the other, their titles, its legend and its caption."""
+    """Return a figure with axes one above the other, their titles, its legend and its caption.
+
+    An empty title is that of the figure, and takes no room.
+    """
     from matplotlib.figure import Figure
 
     width = max(room.width for room in rooms)
-    headline = "\n".join(wrap(titles[0], int(9.6 * width)))
+    headline = "\n".join(wrap(headline, int(9.6 * width)))
     words = "\n".join(wrap(caption, int(18 * width)))
     lines = headline.count("\n") + 1
     columns = legend_columns([entry.name for entry in entries], width)
@@ -115,16 +126,17 @@ def _explain(figure: "Figure", entries: Sequence[Entry], columns: int, above: fl
 def _place_axes(
     figure: "Figure", titles: Sequence[str], rooms: Sequence[Room], above: float
 ) -> "list[Axes]":
-    """Return axes from the top down, the second and later ones below their titles."""
+    """Return axes from the top down, each below its title, if it has one."""
     width, total = figure.get_size_inches()
     left, right = max(room.left for room in rooms), max(room.right for room in rooms)
     span = width - left - right
     axes: list[Axes] = []
     for title, room in zip(titles, rooms, strict=True):
-        if axes:
+        above += room.above
+        if title:
             place = 0.12 / width, 1 - (above - 0.08) / total
             figure.text(*place, title, size=9.5, weight="bold", va="bottom")
-        above += room.above + room.height
+        above += room.height
         corner = left / width, 1 - above / total
         axes.append(figure.add_axes((*corner, span / width, room.height / total)))
         above += room.below + GAP
@@ -180,6 +192,6 @@ def warm_up() -> None:
     from matplotlib import rc_context
 
     with rc_context(STYLE):
-        figure, _ = panels(["0"], "0", [Room(1.0, width=2.0)])
+        figure, _ = panels("0", [""], "0", [Room(1.0, width=2.0)])
         figure.savefig(io.BytesIO(), format="png", dpi=10)
         figure.savefig(io.BytesIO(), format="svg")

@@ -3,7 +3,14 @@
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from clustersim.render.charts.grids import Field, HeatMap, ParallelCoordinates, height, share_of
+from clustersim.render.charts.grids import (
+    Field,
+    HeatMap,
+    ParallelCoordinates,
+    ShareMap,
+    height,
+    share_of,
+)
 from clustersim.render.matplotlib.figure import (
     Room,
     fitting_size,
@@ -13,7 +20,7 @@ from clustersim.render.matplotlib.figure import (
     plot_width,
     text_width,
 )
-from clustersim.render.palette import SCALE, ink_on
+from clustersim.render.palette import HEAT, SCALE, ink_on
 from clustersim.units import format_number
 
 if TYPE_CHECKING:
@@ -89,6 +96,32 @@ def _draw_field(
     ink = ink_on(to_rgb(look["facecolor"]))
     axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **look))
     axes.text(x, y, field.text, ha="center", va="center", size=size, color=ink, bbox=plate)
+
+
+# --- map of shares --------------------------------------------------------------------------------
+
+
+def share_map_room(picture: ShareMap) -> Room:
+    """Return the room of a map of shares, with its scale to the right."""
+    left = 0.3 + text_width(picture.names)
+    return Room(max(0.8, 0.32 * len(picture.names)), left=left, right=0.8)
+
+
+def draw_share_map(axes: "Axes", picture: ShareMap) -> None:
+    """Draw rows of cells, and a bar with the scale from 0 to 100 %."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    heat = LinearSegmentedColormap.from_list("heat", HEAT)
+    percents = [[100 * share for share in row] for row in picture.shares]
+    image = axes.imshow(percents, cmap=heat, vmin=0, vmax=100, aspect="auto", interpolation="none")
+    axes.set_yticks(range(len(picture.names)), picture.names)
+    axes.set_xticks([])
+    axes.set_xlabel(picture.cells)
+    axes.tick_params(length=0)
+    bar = axes.inset_axes((1.015, 0.0, 0.015, 1.0))
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.colorbar(image, cax=bar, label=picture.measure.title)
 
 
 # --- parallel coordinates -------------------------------------------------------------------------

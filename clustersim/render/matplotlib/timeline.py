@@ -30,6 +30,8 @@ def draw_timeline(axes: "Axes", picture: Timeline) -> None:
     axes.set_ylabel(picture.lanes)
     axes.set_facecolor(paint("bubble"))
     axes.set_yticks(_lane_ticks(picture.count))
+    if picture.ends is not None:
+        axes.axvspan(picture.ends, picture.limits[1], color=paint("ground"), zorder=0.5)
     if len(picture.start) <= MOST_SHAPES:
         _draw_blocks(axes, picture)
         _draw_numbers(axes, picture)
@@ -134,6 +136,7 @@ def _draw_image(axes: "Axes", picture: Timeline) -> None:
     axes.imshow(image, extent=extent, aspect="auto", interpolation="none")
     if high * DOTS / picture.count >= 5:  # there is room for a gap between lanes
         gaps = np.arange(picture.count - 1) + 0.5
+        end = end if picture.ends is None else picture.ends
         axes.hlines(gaps, begin, end, color=paint("bubble"), linewidth=0.7)
 
 
@@ -151,4 +154,6 @@ def _pixels(picture: Timeline, columns: int) -> NDArray[np.uint8]:
             if some.any():
                 share = covered(picture.start[rows][some], picture.end[rows][some], edges)
                 image[lane] += share[:, None] * (colour - ground)
+    if picture.ends is not None:
+        image[:, edges[:-1] >= picture.ends] = parse_colour(LIGHT["ground"])
     return (255 * image.clip(0, 1)).round().astype(np.uint8)

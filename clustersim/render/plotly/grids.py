@@ -3,15 +3,18 @@
 from itertools import product
 from typing import Any, Final
 
-from clustersim.render.charts.grids import HeatMap, ParallelCoordinates, height
-from clustersim.render.palette import SCALE
-from clustersim.render.plotly.pieces import Figure, Plot, colour, framed_axis, label, layout
+from clustersim.render.charts.grids import HeatMap, ParallelCoordinates, ShareMap, height
+from clustersim.render.palette import HEAT, SCALE
+from clustersim.render.plotly.pieces import Figure, Plot, axis, colour, framed_axis, label, layout
 from clustersim.units import format_number
 
 MAXIMUM: Final = 1_000
 """Lines of parallel coordinates, the best ones."""
 
 STOPS: Final = [[i / (len(SCALE) - 1), colour(f"scale-{i}")] for i in range(len(SCALE))]
+
+
+HEAT_STOPS: Final = [[i / (len(HEAT) - 1), colour(f"heat-{i}")] for i in range(len(HEAT))]
 
 
 def heat_map(picture: HeatMap) -> Plot:
@@ -45,6 +48,32 @@ def heat_map(picture: HeatMap) -> Plot:
         shapes=[*_hatched(picture), *_frame(picture.best)],
     )
     return Plot([shown], figure, 90 + 34 * rows)
+
+
+def share_map(picture: ShareMap) -> Plot:
+    """Return rows of cells, and a bar with the scale from 0 to 100 %."""
+    shown = {
+        "type": "heatmap",
+        "z": [[round(100 * share, 1) for share in row] for row in picture.shares],
+        "customdata": [[*map(label, row)] for row in picture.hover],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "colorscale": HEAT_STOPS,
+        "zmin": 0,
+        "zmax": 100,
+        "colorbar": {
+            "title": {"text": label(picture.measure.title), "side": "right"},
+            "thickness": 14,
+            "outlinewidth": 0,
+        },
+        "ygap": 2,
+    }
+    names = [label(name) for name in picture.names]
+    across = axis(
+        label(picture.cells), showticklabels=False, ticks="", showgrid=False, zeroline=False
+    )
+    down = axis("", tickvals=[*range(len(names))], ticktext=names, showgrid=False, zeroline=False,
+                range=[len(names) - 0.5, -0.5])  # fmt: skip
+    return Plot([shown], layout(across, down), max(190, 70 + 30 * len(names)))
 
 
 def _by_row(values: list[Any], width: int) -> list[list[Any]]:

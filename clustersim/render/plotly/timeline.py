@@ -32,7 +32,8 @@ _INSIDE: Final = {
 
 def timeline(picture: Timeline) -> Plot:
     """Return blocks as bars, or of too many blocks the share of time that they take."""
-    return _bars(picture) if len(picture.start) <= MOST_BARS else _map(picture)
+    few = len(picture.start) <= MOST_BARS and not picture.as_shares
+    return _bars(picture) if few else _map(picture)
 
 
 def lanes_shown(count: int, most: int = MOST_LANES) -> NDArray[np.int64]:
@@ -59,9 +60,18 @@ def _bars(picture: Timeline) -> Plot:
         showgrid=False,
         zeroline=False,
     )
-    more = {"barmode": "overlay", "dragmode": "zoom", "plot_bgcolor": colour("bubble")}
+    more: Figure = {"barmode": "overlay", "dragmode": "zoom", "plot_bgcolor": colour("bubble")}
+    if picture.ends is not None:
+        more["shapes"] = [_after(picture.ends, picture.limits[1])]
     height = int(84 + max(18.0, min(40.0, 320 / len(lanes))) * len(lanes))
     return Plot(data, layout(_time(picture), down, **more), height, zoom=True)
+
+
+def _after(end: float, limit: float) -> Figure:
+    """Return the ground where the lanes have ended."""
+    place = {"xref": "x", "yref": "paper", "x0": end, "x1": limit, "y0": 0, "y1": 1}
+    look = {"fillcolor": colour("ground"), "line": {"width": 0}, "layer": "below"}
+    return {"type": "rect", **place, **look}
 
 
 def _time(picture: Timeline) -> Figure:
@@ -109,6 +119,7 @@ def _marker(picture: Timeline, kind: int, rows: NDArray[np.bool_]) -> Figure:
 def _map(picture: Timeline) -> Plot:
     """Return for some lanes and each interval of time the share of it that they compute."""
     lanes, edges = lanes_shown(picture.count), np.linspace(*picture.limits, INTERVALS + 1)
+    edges = edges if picture.ends is None else edges[edges <= picture.ends]
     busy = np.stack([picture.busy(int(lane), edges) for lane in lanes])
     shown = {
         "type": "heatmap",

@@ -143,6 +143,24 @@ def find_schedule(name: str) -> Schedule:
     return read_schedule(Path(name)) if shipped is None else shipped
 
 
+def find_schedules(names: Sequence[str]) -> list[Schedule]:
+    """Return schedules by their names, or from files.
+
+    Raises
+    ------
+    ScenarioError
+        when one of the names is not that of a schedule.
+    """
+    for name in names:
+        other = find_entry(name)
+        if other is not None:
+            raise ScenarioError(
+                f"{name}: is a {other.kind}, and only schedules are shown together"
+                " (show the others one by one)"
+            )
+    return [find_schedule(name) for name in names]
+
+
 def _unknown(name: str) -> ScenarioError:
     """Return the error for an unknown name, with the nearest name of any kind."""
     known = {other: kind for kind in reversed(KINDS) for other in entry_names(kind)}

@@ -1,7 +1,7 @@
-"""The utilisation of links: the busiest links of the job, and all links of one node.
+"""The utilisation of links: the busiest, all links between nodes, and all links of one node.
 
 Utilisation is the mean over the step, so a link that is full for a moment and idle otherwise has a
-low one.
+low one.  Its colours are those of one scale from 0 to 100 %, the same on every page.
 """
 
 import re
@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from math import hypot
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from clustersim.render.charts.picture import Table, text_table
+import numpy as np
+
+from clustersim.arrays import Floats, Integers
+from clustersim.render.charts.grids import ShareMap
+from clustersim.render.charts.picture import Axis, Table, text_table
 from clustersim.render.diagram import (
     DEVICE,
     NIC,
@@ -23,12 +27,15 @@ from clustersim.render.diagram import (
     thickness,
 )
 from clustersim.render.page.page import Drawing, Line, Section, Shape, Swatch, Word
+from clustersim.render.palette import HEAT
+from clustersim.render.plotly import page_chart
 from clustersim.render.plotly.pieces import colour
 from clustersim.render.tables import percent
 from clustersim.units import format_bandwidth, format_bytes
 
 if TYPE_CHECKING:
     from clustersim.metrics.communication import HotLink
+    from clustersim.program.links.in_use import LinksInUse, LinkUse
     from clustersim.simulation.step.result import Result
 
 
@@ -93,11 +100,12 @@ def links(result: "Result") -> Section:
 
     cluster, loads = result.scenario.cluster, link_loads(result)
     drawn = drawing(loads, node(cluster.node, cluster.nic))
+    fabric = [page_chart(shown) for shown in [fabric_map(result)] if shown is not None]
     text = (
         "Utilisation is payload over capacity, mean of the step, in each direction."
         " Of identical links only the first is listed."
     )
-    return Section("Link utilisation", "links", (text,), (_busiest(loads), drawn))
+    return Section("Link utilisation", "links", (text,), (_busiest(loads), *fabric, drawn))
 
 
 def _busiest(loads: LinkLoads) -> Table:
@@ -114,6 +122,83 @@ def _busiest(loads: LinkLoads) -> Table:
     return text_table(f"Busiest of {loads.count:,} links in use", names, lines)
 
 
+# --- between nodes --------------------------------------------------------------------------------
+
+CELLS: Final = 96
+"""Cells of a row, each of which shows the busiest of its links."""
+
+
+def fabric_map(result: "Result") -> ShareMap | None:
+    """Return the utilisation of all links between nodes, a row for each kind; None without any."""
+    used = result.program.carried
+    rows = _kinds_between_nodes(used)
+    if not rows:
+        return None
+    shares = used.seconds / result.step_time
+    cells = {name: _cells(positions, shares) for name, positions in rows.items()}
+    busiest = max((cell for row in cells.values() for cell in row), key=shares.__getitem__)
+    count = sum(map(len, rows.values()))
+    return ShareMap(
+        title=f"Between nodes {used[busiest].name} has the highest utilisation,"
+        f" {percent(float(shares[busiest]))}",
+        caption=f"{result.scenario.title} ({result.name})",
+        description=f"A row for each of {len(rows)} kinds of links between nodes, its links in the"
+        " order of their numbers from left to right.",
+        note=f"All {count:,} links between nodes that are used, each kind from its first link to"
+        f" its last; a cell is one link, or the busiest of neighbours where a kind has more than"
+        f" {CELLS}.",
+        contents="busiest link of each kind",
+        cells="links of each kind, in order",
+        names=tuple(f"{name}, up to {percent(float(shares[row].max()))}"
+                    for name, row in cells.items()),
+        measure=Axis("utilisation", "%"),
+        shares=tuple(tuple(shares[row].tolist()) for row in cells.values()),
+        hover=tuple(tuple(_share_of(used[cell], shares[cell]) for cell in row)
+                    for row in cells.values()),
+    )  # fmt: skip
+
+
+def _kinds_between_nodes(used: "LinksInUse") -> dict[str, Integers]:
+    """Return the positions of links outside of nodes by kind, named as ``nic to leaf``."""
+    kinds: dict[str, list[Integers]] = {}
+    for positions in used.kinds:
+        a, _, b = used[int(positions[0])].name.partition(">")
+        node = a.partition(".")[0]
+        if not (b.startswith(f"{node}.") and _NODE.match(a)):
+            kinds.setdefault(_kind(a, b), []).append(positions)
+    return {name: np.sort(np.concatenate(each)) for name, each in kinds.items()}
+
+
+def _kind(a: str, b: str) -> str:
+    """Return the kind of a link from its ends; between like ends, along which axis it leads.
+
+    >>> _kind("n3.nic0", "leaf7"), _kind("leaf7", "spines0"), _kind("g0s3", "group0")
+    ('nic to leaf', 'leaf to spines', 'switch to group')
+    >>> _kind("r0.0.1", "r0.1.1"), _kind("r0.3.1", "r0.0.1")
+    ('axis 1', 'axis 1')
+    """
+    names = [re.sub(r"\d|\.", "", end.rpartition("nic")[1] or end) for end in (a, b)]
+    if names[0] != names[1]:
+        return " to ".join({"gs": "switch", "r": "router"}.get(name, name) for name in names)
+    places = zip(re.findall(r"\d+", a), re.findall(r"\d+", b), strict=False)
+    axes = [str(axis) for axis, (one, other) in enumerate(places) if one != other]
+    return f"axis {' and '.join(axes)}"
+
+
+def _cells(positions: Integers, shares: Floats) -> Integers:
+    """Return for each cell of a row the position of its busiest link."""
+    first = np.arange(CELLS) * len(positions) // CELLS
+    last = np.maximum(np.arange(1, CELLS + 1) * len(positions) // CELLS, first + 1)
+    parts = (positions[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True))
+    return np.array([part[shares[part].argmax()] for part in parts])
+
+
+def _share_of(link: "LinkUse", share: float) -> str:
+    return f"{link.name}: {percent(float(share))} of {format_bandwidth(link.capacity)}"
+
+
+# --- of one node ----------------------------------------------------------------------------------
+
 INCH: Final = 104.0
 """Pixels of an inch of a diagram."""
 
@@ -122,12 +207,8 @@ CABLE: Final = 0.45
 
 _FILLS: Final = {DEVICE: "box-device", SWITCH: "box-switch", NIC: "box-nic"}
 
-_HEAT: Final = (
-    (0.7, "hot", "utilisation of 70 % or more"),
-    (0.3, "warm", "30 % to 70 %"),
-    (0.0, "compute", "less than 30 %"),
-)
-"""The lowest utilisation of each colour, its name and its meaning: the same on every page."""
+_STEPS: Final = len(HEAT)
+"""Colours of the scale of utilisation, each of as many percent."""
 
 Ends = frozenset[str]
 
@@ -150,14 +231,14 @@ def drawing(loads: LinkLoads, diagram: Diagram) -> Drawing:
     return Drawing(
         title=_title(loads),
         description=f"{len(diagram.boxes)} boxes for devices, switches and NICs, joined by"
-        f" {len(lines)} lines; warmer colours mean higher utilisation.",
+        f" {len(lines)} lines; redder and darker colours mean higher utilisation.",
         extent=_extent(lines, shapes, words),
         lines=tuple(lines),
         shapes=tuple(shapes),
         words=tuple(words),
         table=_of_node(loads),
         swatches=(
-            *(Swatch(meaning, colour(name)) for _, name, meaning in _HEAT),
+            *(Swatch(_range(step), colour(f"heat-{step}")) for step in range(_STEPS)),
             Swatch("not used in the step", colour("idle")),
         ),
         note=f"Node {loads.node}, a {diagram.title.partition(': ')[0]};"
@@ -202,7 +283,17 @@ def _line(points: str, bandwidth: float, text: str, used: NodeLink | None) -> Li
 def _heat(used: NodeLink | None) -> str:
     if used is None:
         return "idle"
-    return next(name for least, name, _ in _HEAT if used.load >= least)
+    return f"heat-{min(int(used.load * _STEPS), _STEPS - 1)}"
+
+
+def _range(step: int) -> str:
+    """Return what a colour of the scale means.
+
+    >>> _range(0), _range(4)
+    ('utilisation of 0 to 20 %', '80 to 100 %')
+    """
+    words = "utilisation of " if step == 0 else ""
+    return f"{words}{100 * step // _STEPS} to {100 * (step + 1) // _STEPS} %"
 
 
 def _load(used: NodeLink | None) -> str:

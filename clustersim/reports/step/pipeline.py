@@ -128,7 +128,7 @@ def _first_to_end(whole: Timeline) -> str:
 def page_views(whole: Timeline) -> list[Timeline]:
     """Return the views of a page, with a note on how many of the blocks each one shows."""
     every = len(whole.start)
-    if every <= MOST_BARS:
+    if every <= MOST_BARS and not whole.as_shares:
         return [replace(whole, note=f"All {counted(every, 'block')} are drawn.")]
     seconds = format_seconds(whole.limits[1] / INTERVALS, 3)
     lanes = len(lanes_shown(whole.count, MOST_LANES))

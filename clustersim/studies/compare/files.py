@@ -1,27 +1,39 @@
 """The files of a comparison: its measures and inputs as tables, its waterfalls, and the page."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from clustersim.render.charts.bars import Waterfall
-from clustersim.render.charts.picture import Table, text_table
+from clustersim.render.charts.picture import Picture, Stacked, Table, text_table
+from clustersim.render.charts.timeline import Timeline
+from clustersim.render.matplotlib import Drawn
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import format_value
 from clustersim.reports.measures import summary
+from clustersim.reports.step.pipeline import page_views
 from clustersim.simulation.measures import measures_of
 from clustersim.studies.compare.answer import CompareAnswer, ComparedRun, Comparison
 from clustersim.studies.compare.text import fact_rows, result_table, waterfalls
+from clustersim.studies.compare.timelines import headline, timelines
 from clustersim.units import counted
+
+ONE_AXIS: Final = (
+    "All steps have the same time axis, so that one that ends earlier leaves the rest of it empty."
+)
 
 
 def files_of(answer: CompareAnswer, command: str = "") -> StudyFiles:
     """Return the files of a comparison; `command` is what made it."""
-    charts = dict(_waterfalls(answer))
+    charts: dict[str, Picture] = dict(_waterfalls(answer))
     tables = {"compare.csv": _numbers(answer), "inputs.csv": _inputs(answer.comparisons)}
     tables |= {f"{stem}.csv": chart.rows() for stem, chart in charts.items()}
-    return StudyFiles(page(answer, command), tables, charts)
+    drawn = (*timelines(answer.runs),)
+    figures: dict[str, Drawn] = {**charts}
+    if drawn:
+        figures["timelines"] = Stacked(headline(drawn), drawn)
+    return StudyFiles(page(answer, command, drawn), tables, figures)
 
 
 def _waterfalls(answer: CompareAnswer) -> Iterator[tuple[str, Waterfall]]:
@@ -48,8 +60,14 @@ def _inputs(comparisons: Sequence[Comparison]) -> Iterator[Sequence[Any]]:
             yield [comparison.after, value.path, value.before, value.after, value.values]
 
 
-def page(answer: CompareAnswer, command: str = "") -> Page:
-    """Return the page of a comparison; `command` is what made it."""
+def page(answer: CompareAnswer, command: str = "", steps: Sequence[Timeline] = ()) -> Page:
+    """Return the page of a comparison.
+
+    Parameters
+    ----------
+    command : what made it
+    steps : timelines of the runs on one axis
+    """
     comparisons = answer.comparisons
     several = len(comparisons) > 1
     findings = tuple(f"{comparison.finding}." for comparison in comparisons if several)
@@ -58,6 +76,9 @@ def page(answer: CompareAnswer, command: str = "") -> Page:
     table = text_table("results side by side", names, lines)
     cards = Cards(tuple(_card(run, answer) for run in answer.runs))
     sections = [Section("Results", "answer", findings, (cards, table))]
+    if steps:
+        charts = tuple(page_chart(page_views(step)[0]) for step in steps)
+        sections.append(Section("Timelines", "timelines", (ONE_AXIS,), charts))
     for number, comparison in enumerate(comparisons, 2):
         sections += _comparison(comparison, answer, f"-{number}" if several else "")
     return Page(_title(answer.runs), comparisons[0].finding, (*sections, _every(answer)), command)
