@@ -12,8 +12,8 @@ from clustersim.runs.arguments import study_of
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.execution import run_all
 from clustersim.runs.executors import workers
+from clustersim.runs.runs_in_memory import RunsInMemory
 from clustersim.runs.scenario_files import ScenarioFiles
-from clustersim.runs.store import Store
 from clustersim.runs.variants import MEMORY_ONLY, RAN, Variant, run_variant
 from clustersim.scenario.load import load
 from clustersim.studies.sweep.arguments import SweepAxis, SweepChoice, axis_of
@@ -62,7 +62,7 @@ def layouts(repeats: int, folder: str) -> Iterator[Table]:
     every = grid(SCENARIO, load(SCENARIO, SETTINGS), [SCHEDULES, *map(axis_of, OVER)])
     chosen = every[:: max(1, len(every) // MOST)]
     began = time.perf_counter()
-    with Store() as store, workers(JOBS) as executor:
+    with RunsInMemory() as store, workers(JOBS) as executor:
         run_all(study_of("sweep", SCENARIO, SCENARIO, chosen), chosen, store, executor)
     wall = time.perf_counter() - began
     rows: list[tuple[Value, ...]] = [

@@ -24,7 +24,7 @@ from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.executors import run_alone, workers
 from clustersim.runs.scenario_files import ScenarioFiles
-from clustersim.runs.store import Store, Study
+from clustersim.runs.store import RunCache, Study, run_cache
 from clustersim.runs.variants import FAILED, INVALID, Run, Variant, in_a_line, renamed, run_variant
 from clustersim.runs.workers import InProcess, Workers
 from clustersim.scenario.references import may_name_files
@@ -65,7 +65,7 @@ class CachedRuns:
     computed : runs that the cache did not have [count]
     """
 
-    def __init__(self, executor: Workers, store: Store) -> None:
+    def __init__(self, executor: Workers, store: RunCache) -> None:
         self.computed = 0
         self._executor, self._store = executor, store
         self._files = ScenarioFiles()
@@ -177,7 +177,7 @@ def run_study(
     path = None if store is None else Path(store)
     with (
         workers(jobs, tasks=len(variants), executor=executor) as computing,
-        Store(path) as cache,
+        run_cache(path) as cache,
     ):
         return run_all(study, variants, cache, computing, on_progress=on_progress)
 
@@ -185,7 +185,7 @@ def run_study(
 def run_all(
     study: Study,
     variants: Sequence[Variant],
-    store: Store,
+    store: RunCache,
     executor: Workers | None = None,
     *,
     on_progress: OnProgress = ignore_progress,
@@ -262,7 +262,7 @@ class _Work:
         self,
         variants: dict[str, Variant],
         files: ScenarioFiles,
-        store: Store,
+        store: RunCache,
         executor: Workers,
         on_progress: OnProgress,
     ) -> None:

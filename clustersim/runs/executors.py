@@ -4,14 +4,15 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager
-from multiprocessing import parent_process
-from multiprocessing.connection import wait
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from clustersim.errors import ScenarioError
 from clustersim.runs.workers import InProcess, Workers
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 Argument = TypeVar("Argument")
 Returned = TypeVar("Returned")
@@ -33,8 +34,8 @@ class _Pool(Workers):
         """One task more than processes."""
         return self._jobs + 1
 
-    def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._jobs, initializer=follow_parent)
+    def _new(self) -> "ProcessPoolExecutor":
+        return _processes(self._jobs)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Submit a task to the pool."""
@@ -55,6 +56,21 @@ class _Pool(Workers):
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
 
+def _processes(jobs: int) -> "ProcessPoolExecutor":
+    from concurrent.futures import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(jobs, initializer=follow_parent)
+
+
+def _has_processes() -> bool:
+    """Return whether this Python can start processes, which in a browser it cannot."""
+    try:
+        from concurrent.futures import ProcessPoolExecutor  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
 @contextmanager
 def workers(
     jobs: int | None = None,
@@ -69,7 +85,8 @@ def workers(
 
     Parameters
     ----------
-    jobs : number of local processes, of which one is this process; one per core if None
+    jobs : number of local processes, of which one is this process; one per core if None, and this
+        process alone where Python has no others
     tasks : their number, beyond which no process is started
     executor : address of a Dask cluster, instead of local processes
     endable : whether no task runs in this process, so that `abandon` can end all of them
@@ -77,7 +94,8 @@ def workers(
     Raises
     ------
     ScenarioError
-        when there is no such cluster, or its workers have another version of clustersim.
+        when there is no such cluster, or its workers have another version of clustersim; when
+        several processes are requested where Python has none.
     """
     if executor is not None:
         from clustersim.runs.dask_cluster import dask_workers
@@ -87,6 +105,10 @@ def workers(
         with dask_workers(executor) as cluster:
             yield cluster
         return
+    if not _has_processes():
+        if jobs is not None and jobs > 1:
+            raise ScenarioError(f"jobs: {jobs}: this Python cannot start processes (leave it out)")
+        jobs, endable = 1, False
     jobs = min(jobs or cores(), max(tasks, 1))
     if jobs == 1 and not endable:
         yield InProcess()
@@ -109,7 +131,7 @@ def run_alone(fn: Callable[[Argument], Returned], argument: Argument) -> Returne
     BrokenExecutor
         when that process dies.
     """
-    with ProcessPoolExecutor(1, initializer=follow_parent) as executor:
+    with _processes(1) as executor:
         return executor.submit(fn, argument).result()
 
 
@@ -124,11 +146,15 @@ def follow_parent() -> None:
     """Ignore interrupts, which the parent process handles, and end when it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent may have another handler
+    from multiprocessing import parent_process
+
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_exit_with, args=(parent.sentinel,), daemon=True).start()
 
 
 def _exit_with(sentinel: int) -> None:
+    from multiprocessing.connection import wait
+
     wait([sentinel])
     os._exit(1)

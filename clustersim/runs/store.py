@@ -12,7 +12,6 @@ of a process end with it, or expire if it ran on another host.
 import json
 import os
 import socket
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,16 +19,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Concatenate,
+    Final,
+    NamedTuple,
+    ParamSpec,
+    Self,
+    TypeVar,
+)
 
-import psutil
 from pydantic import Field, ValidationError
 
 from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError
 from clustersim.memory.room import EXCEEDING, FITTING
+from clustersim.runs.runs_in_memory import RunsInMemory
 from clustersim.runs.store_file import connect
 from clustersim.runs.table import verdict_text
 from clustersim.runs.variants import (
@@ -43,6 +53,9 @@ from clustersim.runs.variants import (
 )
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
+
+if TYPE_CHECKING:
+    import sqlite3
 
 Point = tuple[Variant, Run | None]
 """A variant of a study and its run; None until it is completed."""
@@ -107,6 +120,8 @@ def _reporting_file(
 
     @wraps(method)
     def wrapped(store: "Store", /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+        import sqlite3  # here, so that what keeps no file runs without it
+
         try:
             return method(store, *args, **kwargs)
         except (sqlite3.Error, json.JSONDecodeError) as problem:
@@ -122,21 +137,22 @@ class Store:
 
     Parameters
     ----------
-    path : file, which is created if it does not exist; None for a cache in memory
+    path : file, which is created if it does not exist
 
     Raises
     ------
     ScenarioError
-        when the file is not a run cache, or cannot be opened.
+        when the file is not a run cache, or cannot be opened, or this Python lacks a module.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
+        _check_modules(path)
         self._owner = this_process()
         self._connection = self._connected()
 
     @_reporting_file
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self) -> "sqlite3.Connection":
         return connect(self.path)
 
     def __enter__(self) -> Self:
@@ -310,6 +326,33 @@ class Store:
         self._connection.execute("COMMIT")
 
 
+RunCache = Store | RunsInMemory
+"""What keeps the runs of a study."""
+
+
+def run_cache(path: Path | None) -> RunCache:
+    """Return the run cache of a file, or of this process alone if there is none.
+
+    Raises
+    ------
+    ScenarioError
+        as `Store`.
+    """
+    return RunsInMemory() if path is None else Store(path)
+
+
+def _check_modules(path: Path) -> None:
+    """Check that this Python can keep a file: one in a browser cannot."""
+    for name in ("sqlite3", "psutil"):
+        try:
+            import_module(name)
+        except ImportError:
+            raise ScenarioError(
+                f"{path}: a run cache needs the module {name}, which this Python does not have;"
+                " leave out the store"
+            ) from None
+
+
 def _run(key: str, verdict: Verdict, why: str | None, text: str | None) -> Run:
     data = None if text is None else json.loads(text)
     if verdict == MEMORY_ONLY:
@@ -365,6 +408,8 @@ def this_process() -> Owner:
 
 def owner_of(process: int) -> Owner:
     """Return a process of this host."""
+    import psutil  # for claims on runs of a file only
+
     return Owner(socket.gethostname(), process, psutil.Process(process).create_time())
 
 
@@ -372,6 +417,8 @@ def is_abandoned(owner: Owner, since: float) -> bool:
     """Return whether the owner of a claim has ended; the claim was made at `since` [s]."""
     if owner.host != socket.gethostname():
         return time.time() - since > LEASE
+    import psutil
+
     try:
         started = psutil.Process(owner.process).create_time()
     except psutil.NoSuchProcess:

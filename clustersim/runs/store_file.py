@@ -7,12 +7,14 @@ claims    runs that a process is computing
 answers   answers of commands that choose their runs themselves, by a key of all of their input
 """
 
-import sqlite3
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from clustersim.catalog.files import check_regular
 from clustersim.errors import ScenarioError
+
+if TYPE_CHECKING:
+    import sqlite3
 
 APPLICATION: Final = 0x636C7374  # "clst", the application id in the header of the file
 VERSION: Final = 4
@@ -50,8 +52,8 @@ PRAGMA user_version = {VERSION};
 """
 
 
-def connect(path: Path | None) -> sqlite3.Connection:
-    """Return a connection to a run cache, which is created if needed; None is one in memory.
+def connect(path: Path) -> "sqlite3.Connection":
+    """Return a connection to a run cache, which is created if needed.
 
     Raises
     ------
@@ -60,10 +62,11 @@ def connect(path: Path | None) -> sqlite3.Connection:
     sqlite3.Error
         when SQLite cannot open it.
     """
-    if path is not None:
-        check_store(path)
-        _make_folder(path.parent)
-    connection = sqlite3.connect(path or ":memory:", timeout=TIMEOUT, isolation_level=None)
+    import sqlite3
+
+    check_store(path)
+    _make_folder(path.parent)
+    connection = sqlite3.connect(path, timeout=TIMEOUT, isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")  # one of several processes creates it
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         _execute(connection, _TABLES)
@@ -71,7 +74,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
     return connection
 
 
-def _execute(connection: sqlite3.Connection, statements: str) -> None:
+def _execute(connection: "sqlite3.Connection", statements: str) -> None:
     for statement in filter(str.strip, statements.split(";")):
         connection.execute(statement)
 

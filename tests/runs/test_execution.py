@@ -9,7 +9,8 @@ import pytest
 
 from clustersim.runs.execution import run_all
 from clustersim.runs.executors import workers
-from clustersim.runs.store import Store, Study
+from clustersim.runs.runs_in_memory import RunsInMemory
+from clustersim.runs.store import Study
 from clustersim.runs.variants import FAILED, INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Variant
 from small import LONG, alive, children_of, finished, rows_in, small, sweeping, table_of, wait_until
 
@@ -117,7 +118,7 @@ def micros(folder, *values):
 def test_the_executor_does_not_matter(tmp_path):
     """Runs here and runs in an executor are the same, in the order of the variants."""
     variants = micros(tmp_path, "2", "3", "1")
-    with Store() as store, Store() as other, workers(2) as executor:
+    with RunsInMemory() as store, RunsInMemory() as other, workers(2) as executor:
         here = run_all(STUDY, variants, store)
         remote = run_all(STUDY, variants, other, executor)
 
@@ -134,7 +135,7 @@ def test_equal_variants_are_run_once(tmp_path):
     """Two spellings of a scenario are one run, and a second study finds it in the cache."""
     file = str(small(tmp_path))
     twice = [Variant(file), Variant(file, ("plan.tensor=2",))]
-    with Store() as store:
+    with RunsInMemory() as store:
         first = run_all(STUDY, twice, store)
         second = run_all(STUDY, twice, store)
 
@@ -146,7 +147,7 @@ def test_equal_variants_are_run_once(tmp_path):
 def test_progress_counts_to_the_end(tmp_path):
     """Progress is reported for each run, never decreases, and ends with all runs."""
     calls = []
-    with Store() as store:
+    with RunsInMemory() as store:
         run_all(
             STUDY,
             micros(tmp_path, "1", "2", "4"),
@@ -162,11 +163,11 @@ def test_what_does_not_fit_is_replayed_on_request(tmp_path):
     """A sweep does not replay what does not fit; another study may, and the replay is cached."""
     file, settings = str(small(tmp_path)), ("model=gpt3-13b", "plan.pipeline=1", "plan.data=4")
     estimated, replayed = Variant(file, settings, memory_first=True), Variant(file, settings)
-    with Store() as store:
+    with RunsInMemory() as store:
         (first,) = run_all(STUDY, [estimated], store)
         (second,) = run_all(STUDY, [replayed], store)
         (third,) = run_all(STUDY, [estimated], store)
-    with Store() as store:
+    with RunsInMemory() as store:
         both = run_all(STUDY, [estimated, replayed], store)
 
     assert (first.verdict, second.verdict) == (MEMORY_ONLY, RAN)
@@ -185,7 +186,7 @@ def test_a_fault_is_a_verdict_and_is_repeated(tmp_path, monkeypatch):
         raise ArithmeticError("out of numbers")
 
     variants = micros(tmp_path, "1")
-    with Store() as store:
+    with RunsInMemory() as store:
         with monkeypatch.context() as patched:
             patched.setattr("clustersim.runs.variants.simulate_if_it_fits", broken)
             (first,) = run_all(STUDY, variants, store)

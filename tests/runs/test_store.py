@@ -3,8 +3,11 @@
 import os
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 
 from answers import answer
 from clustersim.errors import ScenarioError
+from clustersim.runs.runs_in_memory import RunsInMemory
 from clustersim.runs.store import (
     LEASE,
     Owner,
@@ -103,31 +107,41 @@ runs = st.builds(
 )
 
 
+@contextmanager
+def caches():
+    """Yield a run cache of each kind."""
+    with TemporaryDirectory() as folder, Store(Path(folder) / "studies.db") as store:
+        yield [store, RunsInMemory()]
+
+
 @given(st.lists(runs, max_size=8))
 @settings(max_examples=20, deadline=None)
 def test_a_stored_run_never_changes(given):
     """The first run of a key is returned exactly, whatever is stored later."""
-    first = {}
-    with Store() as store:
-        for run in given:
+    first = {run.key: run for run in reversed(given)}
+    with caches() as both:
+        for store, run in product(both, given):
             store.put(run)
-            first.setdefault(run.key, run)
 
-        assert {key: store.get(key) for key in first} == first
+        assert all(store.get(key) == first[key] for store in both for key in first)
 
 
 def test_a_replay_replaces_an_estimate_of_memory():
     """An estimate of memory alone is returned where it is accepted, until the replay is stored."""
     replayed = Run("a", RAN, answer=TOO_MUCH)
-    with Store() as store:
-        store.put(ESTIMATE)
-        before = store.get("a", memory_only=True), store.get("a")
-        store.put(replayed)
-        after = store.get("a", memory_only=True)
-        store.put(ESTIMATE)
+    with caches() as both:
+        for store in both:
+            store.put(ESTIMATE)
+            before = store.get("a", memory_only=True), store.get("a")
+            claims = store.claim("a", memory_only=True), store.claim("a")
+            store.put(replayed)
+            after = store.get("a", memory_only=True)
+            store.put(ESTIMATE)
 
-        assert before == (ESTIMATE, None)
-        assert after == store.get("a") == replayed
+            assert before == (ESTIMATE, None)
+            assert claims == (False, True)
+            assert after == store.get("a") == replayed
+            assert not store.claim("a")
 
 
 def test_other_processes_read_a_run_immediately(tmp_path):
@@ -194,7 +208,7 @@ def test_claims_are_released_together(tmp_path):
 # --- studies --------------------------------------------------------------------------------------
 
 
-def test_a_study_has_the_number_of_runs_with_each_verdict():
+def test_a_study_has_the_number_of_runs_with_each_verdict(tmp_path):
     """Every run is counted once: by its verdict, or as remaining."""
     study = Study("sweep-a", "sweep", "a title")
     points = [
@@ -203,7 +217,7 @@ def test_a_study_has_the_number_of_runs_with_each_verdict():
         (Variant("a.yaml", ("x=3",), {"x": 3}), None, "invalid"),
         (Variant("a.yaml", ("x=4",), {"x": 4}), "c", None),
     ]
-    with Store() as store:
+    with Store(tmp_path / "studies.db") as store:
         store.begin(study, points)
         store.put(Run("a", RAN, answer=FITS))
         store.put(replace(ESTIMATE, key="b"))
@@ -230,10 +244,10 @@ def test_a_study_has_the_number_of_runs_with_each_verdict():
         ]
 
 
-def test_a_repeated_study_is_one_study():
+def test_a_repeated_study_is_one_study(tmp_path):
     """A study that is started again has the runs of the last start."""
     study = Study("sweep-a", "sweep", "a title")
-    with Store() as store:
+    with Store(tmp_path / "studies.db") as store:
         store.begin(study, [(Variant("a.yaml"), "a", None), (Variant("b.yaml"), "b", None)])
         store.begin(study, [(Variant("a.yaml"), "a", None)])
 

@@ -24,7 +24,7 @@ from clustersim.runs.arguments import parse_settings, scenario_value, without_nu
 from clustersim.runs.cache_key import key_of_answer
 from clustersim.runs.execution import CachedRuns, files_of
 from clustersim.runs.executors import workers
-from clustersim.runs.store import Store
+from clustersim.runs.store import Store, run_cache
 from clustersim.runs.variants import ScenarioAnswer
 from clustersim.scenario.costs import rate_text
 from clustersim.scenario.load import Loaded, LoadedService
@@ -151,7 +151,7 @@ def search(
         if computing.elsewhere:
             computing.carry(files_of(request.variants()))
         layouts = request.layouts(computing, on_progress, deadline)
-        with Store(path) as cache:  # is created after invalid input has been rejected
+        with run_cache(path) as cache:  # is created after invalid input has been rejected
             search = Search(layouts, CachedRuns(computing, cache), most, gap, deadline)
             search.run(on_progress)
             answer = conclude(request, layouts, search, began)
