@@ -9,10 +9,12 @@ descriptions from there.  A key that is a keyword of Python is an alias of its f
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
+from importlib import import_module
 from inspect import cleandoc
+from pathlib import Path
 from types import GenericAlias
 from typing import (
     TYPE_CHECKING,
@@ -76,6 +78,65 @@ def _value_in_brief(value: Any) -> str:
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}...'"
     return f"<{type(value).__name__}>"
+
+
+class Presentable:
+    """An answer that shows itself: as numbers, tables, charts and a page.
+
+    All of them are the files that its command writes: `files_of` of the module `files` next to its
+    own, which for an answer in ``simulation`` is the one in ``reports``, returns them.
+    """
+
+    def files(self, command: str = "") -> Any:
+        """Return the page, the tables and the figures, as `StudyFiles`.
+
+        Parameters
+        ----------
+        command : what made the answer, for the page
+        """
+        package = type(self).__module__.rpartition(".")[0].replace(".simulation.", ".reports.")
+        return import_module(f"{package}.files").files_of(self, command)
+
+    def _repr_html_(self) -> str:
+        """Return the first numbers for a notebook, and the names of what else there is."""
+        return str(self.files().html())
+
+    def to_frame(self, table: str | None = None) -> Any:
+        """Return a table as a data frame of pandas, in the units of its file.
+
+        Parameters
+        ----------
+        table : name of the file, with or without its ending; the first one if None
+
+        Raises
+        ------
+        ScenarioError
+            when there is no such table, in one line with the names.
+        """
+        return self.files().frame(table)
+
+    @property
+    def plot(self) -> Any:
+        """The charts, each a method: ``answer.plot.pareto(backend="plotly")``."""
+        return self.files().charts
+
+    def save(
+        self, folder: str | Path, *, figures: Sequence[str] = (), force: bool = False
+    ) -> list[str]:
+        """Write the page and all files into a folder, as the command does; return their names.
+
+        Parameters
+        ----------
+        figures : formats of the figures, of ``"png"``, ``"svg"`` and ``"pdf"``
+        force : write to a folder with other files, which are kept
+
+        Raises
+        ------
+        ScenarioError
+            when the folder has other files, or cannot be written.
+        """
+        names: list[str] = self.files().write(Path(folder), formats=figures, force=force)
+        return names
 
 
 def answer_from(kind: type[Answer], *sources: object, **values: Any) -> Answer:

@@ -31,9 +31,7 @@ from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
 from clustersim.reports.doctor.answer import Diagnosis
 from clustersim.reports.listing.answer import ListedEntry
-from clustersim.reports.service import files as serve_files
 from clustersim.reports.step.files import FIGURE_TABLES, FIGURES, FILES
-from clustersim.reports.training_run import files as train_files
 from clustersim.scenario.entries import RECORDS
 from clustersim.scenario.load import load_service
 from clustersim.scenario.schema import ScenarioFile
@@ -45,22 +43,15 @@ from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.simulation.training_run.train import train
 from clustersim.studies.check import CheckAnswer, check
-from clustersim.studies.check import files as check_files
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer, compare
-from clustersim.studies.compare import files as compare_files
 from clustersim.studies.new import NewScenario
 from clustersim.studies.scale import ScalingAnswer, scale
-from clustersim.studies.scale import files as scaling_files
 from clustersim.studies.search import SearchAnswer, search
-from clustersim.studies.search import files as search_files
 from clustersim.studies.size import SizeAnswer, size
-from clustersim.studies.size import files as size_files
 from clustersim.studies.study.answer import StoredRuns, StoredStudies
 from clustersim.studies.sweep import SweepAnswer, sweep
-from clustersim.studies.sweep import files as sweep_files
 from clustersim.studies.whatif import WhatIfAnswer, whatif
-from clustersim.studies.whatif import files as whatif_files
 from clustersim.validation import files as validation_files
 from clustersim.validation.answer import Validation
 from clustersim.validation.cases.keys import FamilyKeys
@@ -309,14 +300,14 @@ def run_page() -> Iterator[str]:
 def serve_page() -> Iterator[str]:
     """Yield what ``serve`` prints and writes."""
     loaded = load_service("llama3-70b-h100-serving", {"load.concurrency": 2, "load.requests": 16})
-    files = serve_files.files_of(serve(loaded, loads=[1, 2]), loaded).names([FORMAT])
+    files = serve(loaded, loads=[1, 2]).files().names([FORMAT])
     yield from _answer("serve", "serve", answer_keys(ServeAnswer))
     yield from _files("serve_files", "serve_file", files)
 
 
 def train_page() -> Iterator[str]:
     """Yield what ``train`` prints and writes."""
-    files = train_files.files_of(train("megatron-1t-84-days")).names([FORMAT])
+    files = train("megatron-1t-84-days").files().names([FORMAT])
     yield from _answer("train", "train", answer_keys(TrainAnswer))
     yield from _files("train_files", "train_file", files)
 
@@ -325,7 +316,7 @@ def compare_page() -> Iterator[str]:
     """Yield what ``compare`` prints and writes."""
     pair = [f"frontier-22b plan.zero={stage}" for stage in (0, 1)]
     answer = compare(pair, settings=["batch.global=16"], jobs=1)
-    files = compare_files.files_of(answer).names([FORMAT])
+    files = answer.files().names([FORMAT])
     yield from _study("compare", answer_keys(CompareAnswer), files)
 
 
@@ -335,14 +326,14 @@ def check_page() -> Iterator[str]:
         log = Path(folder) / "train.log"
         log.write_text("completed step: 1, seconds: 60.0, TFLOP/s/device: 50.0", encoding="utf-8")
         answer = check(log, scenario="frontier-22b batch.global=16", jobs=1)
-    files = check_files.files_of(answer).names([FORMAT])
+    files = answer.files().names([FORMAT])
     yield from _study("check", answer_keys(CheckAnswer), files)
 
 
 def whatif_page() -> Iterator[str]:
     """Yield what ``whatif`` prints and writes."""
     answer = whatif("frontier-22b batch.global=16", settings=["plan.zero=0"], jobs=1)
-    files = whatif_files.files_of(answer).names([FORMAT])
+    files = answer.files().names([FORMAT])
     yield from _study("whatif", answer_keys(WhatIfAnswer), files)
 
 
@@ -350,7 +341,7 @@ def sweep_page() -> Iterator[str]:
     """Yield what ``sweep`` prints and writes."""
     over = ["batch.micro=2,4", "recompute=full"]
     answer = sweep("frontier-22b", over=over, settings=["batch.global=32"], jobs=1)
-    files = sweep_files.files_of(answer).names([FORMAT])
+    files = answer.files().names([FORMAT])
     yield from _study("sweep", sweep_keys(answer), files)
 
 
@@ -358,21 +349,21 @@ def search_page() -> Iterator[str]:
     """Yield what ``search`` prints and writes."""
     fixed = {"batch.global": 8, "plan.tensor": 8, "recompute": "none", "plan.layers": "even"}
     answer = search("frontier-22b", settings=fixed, jobs=1)
-    files = search_files.files_of(answer).names([FORMAT])
+    files = answer.files().names([FORMAT])
     yield from _study("search", answer_keys(SearchAnswer), files)
 
 
 def scale_page() -> Iterator[str]:
     """Yield what ``scale`` prints and writes."""
     answer = scale("frontier-22b", weak=[16], strong=[16], settings=["batch.global=16"], jobs=1)
-    files = scaling_files.files_of(answer).names([FORMAT])
+    files = answer.files().names([FORMAT])
     yield from _study("scale", answer_keys(ScalingAnswer), files)
 
 
 def size_page() -> Iterator[str]:
     """Yield what ``size`` prints and writes."""
     answer = size("dgx-a100", nodes=1, model="llama2-7b", tokens=1e9)
-    files = [*size_files.files_of(answer).names([FORMAT]), *_figures(["loss"])]
+    files = [*answer.files().names([FORMAT]), *_figures(["loss"])]
     yield from _study("size", answer_keys(SizeAnswer), files)
 
 

@@ -18,4 +18,4 @@ def page_of(title, scenario="frontier-22b", changes=("batch.global=32",)):
     loaded = load(scenario, settings)
     loaded = replace(loaded, origin=replace(loaded.origin, name=title))
     result = simulate(loaded)
-    return result, page(result, loaded, command=f"clustersim run {scenario}")
+    return result, page(result, command=f"clustersim run {scenario}")

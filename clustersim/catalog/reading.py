@@ -19,6 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent, NodeEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
+from clustersim.answers import record
 from clustersim.catalog.files import read_text, shown
 from clustersim.errors import ClustersimError, ScenarioError
 from clustersim.escaping import escaped
@@ -57,7 +58,7 @@ class Place:
         )
 
 
-@dataclass(frozen=True)
+@record
 class Document:
     """The plain values of one YAML file and the place of each.
 

@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
+from clustersim.answers import in_brief
 from clustersim.catalog.changes import Change, Scale, scaled
 from clustersim.catalog.reading import Document, Key, Place, _dotted
 from clustersim.errors import ScenarioError
@@ -92,7 +93,7 @@ def value_at(data: Any, path: Key) -> Any:
     return data
 
 
-@dataclass
+@dataclass(repr=False)
 class Tree:
     """A nested mapping with the place of each value.
 
@@ -104,6 +105,8 @@ class Tree:
     data: dict[str, Any]
     places: dict[Key, Place] = field(default_factory=dict)
     roots: dict[Key, Place] = field(default_factory=dict)
+
+    __repr__ = in_brief
 
     @classmethod
     def of(cls, document: Document) -> "Tree":

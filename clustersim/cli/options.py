@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from clustersim.answers import Presentable
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped, file_name
 
 if TYPE_CHECKING:
-    from clustersim.render.study_folder import StudyFiles
+    from clustersim.render.render_process import RenderProcess
     from clustersim.render.tables import Cells, Row
     from clustersim.scenario.load import Loaded, LoadedService
     from clustersim.simulation.expectations import Expectation
@@ -259,7 +260,7 @@ def print_table(
         echo("\n".join(aligned(cells, words)))
 
 
-Answer = TypeVar("Answer")
+Answer = TypeVar("Answer", bound=Presentable)
 
 
 @dataclass(frozen=True)
@@ -280,32 +281,38 @@ class Destination:
     force: bool
 
     def report(
-        self,
-        answer: Answer,
-        files: "Callable[[], StudyFiles]",
-        show: "Callable[[Answer, list[Row]], None]",
+        self, answer: Answer, command: str, show: "Callable[[Answer, list[Row]], None]"
     ) -> None:
         """Write the files of an answer, then print it.
 
         Parameters
         ----------
-        files : returns the contents of the folder; called only if there is one
+        command : what made it, for the page
         show : prints the answer as lines, and the row with the names of the files, if any
         """
-        written = self.write(answer, files)
+        written = self.write(answer, command)
         if self.as_json:
             print_json(answer)
         else:
             show(answer, written)
 
-    def write(self, answer: object, files: "Callable[[], StudyFiles]") -> "list[Row]":
-        """Write the files of an answer; return the row with their names, if there is a folder."""
+    def write(
+        self, answer: Presentable, command: str = "", process: "RenderProcess | None" = None
+    ) -> "list[Row]":
+        """Write the files of an answer; return the row with their names, if there is a folder.
+
+        Parameters
+        ----------
+        command : what made it, for the page
+        process : draws the figures
+        """
         if self.folder is None:
             return []
         from clustersim.render import tables
-        from clustersim.render.study_folder import write_study
 
-        names = write_study(answer, files(), self.folder, formats=self.formats, force=self.force)
+        names = answer.files(command).write(
+            self.folder, formats=self.formats, force=self.force, process=process
+        )
         return [tables.files(self.folder, names)]
 
 

@@ -8,8 +8,6 @@ def compare(scenarios, by, study):       --set --store --jobs --executor --out -
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 import clustersim
@@ -82,18 +80,7 @@ class StudyOptions:
         with progress_bar(verb, self.store) as on_progress:
             function = getattr(clustersim, verb)
             answer = function(scenarios, on_progress=on_progress, **self.execution(), **arguments)
-        self.report(verb, place, answer, command, show)
-
-    def report(
-        self, verb: str, place: options.Destination, answer: Any, command: str, show: Show
-    ) -> None:
-        """Write the files of an answer, then print it."""
-        place.report(answer, partial(_files, verb, answer, command), show)
-
-
-def _files(verb: str, answer: Any, command: str) -> Any:
-    """Return the files of an answer; ``--json`` alone imports no page and no figures."""
-    return import_module(f"clustersim.studies.{verb}.files").files_of(answer, command)
+        place.report(answer, command, show)
 
 
 def study_options(function: Callable[..., None]) -> Callable[..., None]:

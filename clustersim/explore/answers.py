@@ -12,7 +12,7 @@ from clustersim.errors import ScenarioError
 from clustersim.explore.fields import Kind, fields_of
 from clustersim.explore.question import Home, Question, loaded_of
 from clustersim.render.page.page import Page, render_sections
-from clustersim.render.study_folder import StudyFiles, write_study
+from clustersim.render.study_folder import StudyFiles
 from clustersim.runs.arguments import settings_of
 from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.studies.search import SearchAnswer
@@ -117,35 +117,30 @@ def _answer(given: Posed, report: Report, stopped: Callable[[], bool]) -> Answer
 
 
 def _step(given: Posed) -> Answered:
-    from clustersim.reports.step.files import write
     from clustersim.reports.step.page import page
     from clustersim.simulation.step.simulate import simulate
 
     loaded = given.loaded
     assert isinstance(loaded, Loaded), "the kind of the question is that of the scenario"
     result = simulate(loaded, advise=True)
-    shown = page(result, loaded, command=given.command, sources=False)
-    return Answered(
-        shown, lambda folder: write(result, loaded, folder, None, command=given.command)
-    )
+    shown = page(result, command=given.command, sources=False)
+    return Answered(shown, lambda folder: _written(result.files(given.command), folder))
 
 
 def _run(given: Posed) -> Answered:
-    from clustersim.reports.training_run.files import files_of
     from clustersim.simulation.training_run.train import train
 
     assert isinstance(given.loaded, Loaded), "the kind of the question is that of the scenario"
     answer = train(given.loaded)
-    return _study(answer, files_of(answer, given.command))
+    return _study(answer.files(given.command))
 
 
 def _service(given: Posed, loads: tuple[float, ...] = ()) -> Answered:
-    from clustersim.reports.service.files import files_of
     from clustersim.simulation.service.serve import serve
 
     assert isinstance(given.loaded, LoadedService), "the kind of the question is that"
     result = serve(given.loaded, loads=loads)
-    return _study(result.answer, files_of(result, given.loaded, given.command))
+    return _study(result.files(given.command))
 
 
 _BY_KIND: Final[Mapping[Kind, Callable[[Posed], Answered]]] = {
@@ -166,7 +161,6 @@ def _loads(given: Posed, report: Report, stopped: Callable[[], bool]) -> Answere
 def _layouts(given: Posed, report: Report, stopped: Callable[[], bool]) -> Answered:
     """Return the best layout of a scenario."""
     from clustersim.studies.search import search
-    from clustersim.studies.search.files import files_of
     from clustersim.studies.search.loop import Progress, progress_note
 
     def progress(far: Progress) -> None:
@@ -188,7 +182,7 @@ def _layouts(given: Posed, report: Report, stopped: Callable[[], bool]) -> Answe
         stopped=stopped,
     )
     command = given.command.replace(given.command.split()[1], "search", 1)
-    return _study(answer, files_of(answer, command))._replace(best=_best(given.question, answer))
+    return _study(answer.files(command))._replace(best=_best(given.question, answer))
 
 
 def _space(loaded: Loaded | LoadedService) -> tuple[Sequence[str], Mapping[str, Any]]:
@@ -223,7 +217,6 @@ def _best(question: Question, answer: SearchAnswer) -> str:
 def _scaling(given: Posed, report: Report, stopped: Callable[[], bool]) -> Answered:
     """Return scaling curves."""
     from clustersim.studies.scale import scale
-    from clustersim.studies.scale.files import files_of
 
     answer = scale(
         given.scenario,
@@ -232,16 +225,15 @@ def _scaling(given: Posed, report: Report, stopped: Callable[[], bool]) -> Answe
         on_progress=lambda count, of: report(f"{count} of {of} points"),
     )
     command = given.command.replace(given.command.split()[1], "scale", 1)
-    return _study(answer, files_of(answer, command))
+    return _study(answer.files(command))
 
 
-def _study(answer: Any, files: StudyFiles) -> Answered:
-    assert files.page is not None, "these studies have one"
-    return Answered(files.page, lambda folder: _written(answer, files, folder))
+def _study(files: StudyFiles) -> Answered:
+    return Answered(files.page, lambda folder: _written(files, folder))
 
 
-def _written(answer: Any, files: StudyFiles, folder: Path) -> None:
-    write_study(answer, files, folder, formats=("svg",))
+def _written(files: StudyFiles, folder: Path) -> None:
+    files.write(folder, formats=("svg",))
 
 
 class View(NamedTuple):

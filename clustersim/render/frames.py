@@ -1,29 +1,80 @@
-"""Tables of numbers and words as Parquet and CSV; long ones are written by Arrow."""
+"""Tables of numbers and words as Parquet, CSV and data frames; long ones are written by Arrow."""
 
 import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Columns = Mapping[str, Any]
 """A table: for each column its values, an array or a list."""
 
+Rows = Iterable[Sequence[Any]]
+"""A table: lines of cells, their headings first."""
 
-def write_frames(frames: Mapping[str, Columns | Iterable[Columns]], folder: Path) -> None:
-    """Write tables into a folder, each in the format of its suffix.
+Frame = Any
+"""A data frame, a table of Arrow, or columns; these in parts if the table is long."""
 
-    A long table may come in parts, which are formed and written one after another.
+
+def write_table(table: Frame | Rows, path: Path) -> None:
+    """Write a table in the format of the ending of the path, numbers with all digits.
+
+    Parts of a long table are formed and written one after another.
     """
-    for name, table in frames.items():
-        path = folder / name
-        _WRITERS[path.suffix]([table] if isinstance(table, Mapping) else table, path)
+    if hasattr(table, "to_csv"):
+        _write_data_frame(table, path)
+    elif hasattr(table, "to_pandas"):
+        _write_arrow(table, path)
+    elif isinstance(table, Mapping):
+        _WRITERS[path.suffix]([table], path)
+    else:
+        parts: Iterator[Any] = iter(table)
+        first = next(parts, None)
+        write = _WRITERS[path.suffix] if isinstance(first, Mapping) else write_lines
+        write(chain([] if first is None else [first], parts), path)
 
 
-def write_lines(lines: Iterable[Sequence[Any]], path: Path) -> None:
+def frame_of(table: Frame | Rows) -> "pd.DataFrame":
+    """Return a table as a data frame."""
+    import pandas as pd  # 0.3 s, only for tables
+
+    if isinstance(table, pd.DataFrame):
+        return table
+    if hasattr(table, "to_pandas"):
+        return table.to_pandas()
+    if isinstance(table, Mapping):
+        return pd.DataFrame(table)
+    parts = [*table]
+    if parts and isinstance(parts[0], Mapping):
+        return pd.concat(map(pd.DataFrame, parts), ignore_index=True)
+    head, *lines = parts or [()]
+    return pd.DataFrame(lines, columns=[*head])
+
+
+def _write_data_frame(frame: "pd.DataFrame", path: Path) -> None:
+    if path.suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+    else:
+        frame.to_csv(path, index=False, lineterminator="\n")
+
+
+def _write_arrow(table: Any, path: Path) -> None:
+    from pyarrow import csv, parquet
+
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, compression="zstd")
+    else:
+        csv.write_csv(table, path)
+
+
+def write_lines(lines: Rows, path: Path) -> None:
     """Write lines of cells as CSV, their headings first: numbers with all digits, None as empty.
 
     For short tables with cells of many types, which need no Arrow.

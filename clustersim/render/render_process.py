@@ -12,18 +12,19 @@ while it imports, also after a command has ended with an error.
 
 import gc
 import io
-import multiprocessing
 import os
 import pickle
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, suppress
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
 
 
 class Drawing(NamedTuple):
@@ -89,8 +90,10 @@ class RenderProcess:
             self._connection.close()
 
 
-def _start(warm_up: Sequence[Callable[[], None]]) -> tuple[Connection, BaseProcess]:
+def _start(warm_up: Sequence[Callable[[], None]]) -> "tuple[Connection, BaseProcess]":
     """Start the second process, which ignores interrupts: they are for this process."""
+    import multiprocessing  # not in a browser, where no figure needs a second process
+
     context = multiprocessing.get_context("spawn")
     connection, other_end = context.Pipe()
     process = context.Process(target=_work, args=(other_end, warm_up), daemon=True)
@@ -110,7 +113,7 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _work(connection: Connection, warm_up: Sequence[Callable[[], None]]) -> None:
+def _work(connection: "Connection", warm_up: Sequence[Callable[[], None]]) -> None:
     """Draw what arrives on a connection, and send whether that succeeded.
 
     The connection is read in a thread from the start, so that the sender never waits for the

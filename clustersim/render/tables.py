@@ -77,10 +77,8 @@ def files(place: Path, names: Sequence[str]) -> Row:
 
     >>> files(Path("runs/a-whatif"), ["summary.json", "report.html", "waterfall.png"]).text
     'runs/a-whatif/: report.html, waterfall.png and more'
-    >>> files(Path("runs/a-collective"), ["summary.json", "collective.csv"]).text
-    'runs/a-collective/: summary.json, collective.csv'
     """
-    shown = [name for name in names if name.endswith((".html", ".png"))] or names
+    shown = [name for name in names if name.endswith((".html", ".png"))]
     more = " and more" if len(shown) < len(names) else ""
     return Row("files", f"{place}/: {', '.join(shown)}{more}")
 

@@ -1,4 +1,4 @@
-"""The run cache of a study that keeps no file: runs in this process alone, claimed by nobody else.
+"""The run cache of a study that keeps no file: runs in this process alone.
 
 It needs neither SQLite nor processes, so that studies run where Python has none, as in a browser.
 """
@@ -43,7 +43,7 @@ class RunsInMemory:
         """Do nothing: no other process has these runs."""
 
     def begin(self, study: object, points: Sequence[object]) -> None:
-        """Do nothing: nobody lists the studies of this process."""
+        """Do nothing: studies of this process are not listed."""
 
     def put_answer(self, key: str, verb: str, answer: Any) -> None:
-        """Do nothing: a second search begins anew."""
+        """Do nothing: a second search starts from the beginning."""

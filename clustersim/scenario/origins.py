@@ -7,10 +7,11 @@ import json
 import os.path
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from clustersim.answers import record
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change
 from clustersim.catalog.files import file_hint, is_file, read_text, shown, standard_input
@@ -29,7 +30,7 @@ INLINE: Final = "scenario"
 """Name of a scenario that is no file: its keys and values are given."""
 
 
-@dataclass(frozen=True)
+@record
 class Origin:
     """What a scenario is made of.
 

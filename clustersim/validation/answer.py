@@ -13,7 +13,7 @@ from functools import cache
 from os import PathLike
 from pathlib import Path
 
-from clustersim.answers import record
+from clustersim.answers import Presentable, record
 from clustersim.catalog.finding import shipped
 from clustersim.evidence import LEVEL, MeasuredRuns, Nodes, Reach, shipped_interval_data
 from clustersim.metrics.prediction_interval import reach_of, size_of
@@ -118,7 +118,7 @@ FILES = ("cases.yaml", "inference_cases.yaml")
 
 
 @record
-class Validation:
+class Validation(Presentable):
     """Measured cases with their predictions and errors.
 
     Errors are predicted over measured, less one; figures without a measurement are `null`.

@@ -1,9 +1,9 @@
 """The folder of a validation: its answer, the cases and groups as tables, and two figures."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
-from pathlib import Path
+from functools import partial
 from types import UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
@@ -18,8 +18,10 @@ from clustersim.render.charts.lines import (
     marker_at,
     reference,
 )
-from clustersim.render.charts.picture import Axis
-from clustersim.render.matplotlib import write_figure
+from clustersim.render.charts.picture import Axis, Picture, text_table
+from clustersim.render.page.page import Card, Cards, Page, Section
+from clustersim.render.plotly import page_chart
+from clustersim.render.study_folder import PAGE, StudyFiles
 from clustersim.render.tables import percent
 from clustersim.units import counted
 from clustersim.validation.answer import Validation
@@ -28,10 +30,12 @@ from clustersim.validation.cases.settings import Settings
 from clustersim.validation.outcome import CaseAnswer
 from clustersim.validation.ranking import JobRanking
 from clustersim.validation.summary import ErrorSummary
+from clustersim.validation.text import coverage_line, validation_tables
 
 TABLES: Final = ("cases", "groups", "layouts")
 FILES: Final = (
     folder.SUMMARY,
+    PAGE,
     *(f"{name}.{ending}" for name in TABLES for ending in ("csv", "parquet")),
 )
 FIGURES: Final = ("predicted", "errors")
@@ -72,42 +76,65 @@ LAYOUTS: Final = columns_of(JobRanking)
 """Columns of the tables; the last row of the groups is of all cases."""
 
 
-def write_validation(
-    answer: Validation, target: Path, *, formats: Sequence[str] = (), force: bool = False
-) -> None:
-    """Write the answer, its tables and its figures into a folder; no figures without formats.
-
-    Raises
-    ------
-    ScenarioError
-        when the folder already exists, or cannot be written.
-    """
-    folder.check_free(target, force=force)
+def files_of(answer: Validation, command: str = "") -> StudyFiles:
+    """Return the files of a validation; there are figures if a speed was graded."""
     data = to_json(answer)
-    with folder.replacing(target) as new:
-        drawn = formats if timed_cases(answer) else ()
-        files = [*FILES, *(f"{stem}.{format}" for stem in FIGURES for format in drawn)]
-        folder.write_summary(data, files, new)
-        groups = [*data["groups"].items(), ("all", data["all"])]
-        _write(data["cases"], CASES, new / "cases")
-        _write(({"group": name, **sums} for name, sums in groups), GROUPS, new / "groups")
-        _write(data["layouts"], LAYOUTS, new / "layouts")
-        if drawn:
-            charts = scatter_chart(answer), errors_chart(answer)
-            for chart, stem in zip(charts, FIGURES, strict=True):
-                write_figure(chart, new / stem, drawn)
+    groups = [*data["groups"].items(), ("all", data["all"])]
+    tables = {
+        "cases": _table(data["cases"], CASES),
+        "groups": _table(({"group": name, **sums} for name, sums in groups), GROUPS),
+        "layouts": _table(data["layouts"], LAYOUTS),
+    }
+    frames = {f"{name}.{end}": tables[name] for name in TABLES for end in ("csv", "parquet")}
+    return StudyFiles(answer, partial(page, answer, command), {}, charts_of(answer), frames)
 
 
-def _write(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str], stem: Path) -> None:
-    """Write a table as CSV and as Parquet; a cell without a value is empty."""
+def charts_of(answer: Validation) -> dict[str, Picture]:
+    """Return the figures by name, none if no speed was graded."""
+    charts = {"predicted": scatter_chart, "errors": errors_chart} if timed_cases(answer) else {}
+    return {name: chart(answer) for name, chart in charts.items()}
+
+
+def page(answer: Validation, command: str = "") -> Page:
+    """Return the page of a validation; `command` is what made it."""
+    charts = tuple(map(page_chart, charts_of(answer).values()))
+    tables = tuple(
+        text_table(table.title, table.headings, rows, f"Find in {_short(table.title)}")
+        for table, rows in validation_tables(answer)
+    )
+    return Page(
+        "Predictions of measured cases",
+        coverage_line(answer.coverage).rstrip("."),
+        (
+            Section("Errors", "answer", (), (Cards(tuple(_cards(answer))),)),
+            Section("Predicted and measured", "charts", (), charts),
+            Section("Tables", "tables", (), tables),
+        ),
+        command,
+    )
+
+
+def _short(title: str) -> str:
+    return title.partition(":")[0].partition(",")[0].lower()
+
+
+def _cards(answer: Validation) -> Iterator[Card]:
+    """Yield the number of cases, and the errors of all together."""
+    graded = f"{len(answer.cases) - answer.all.gradable:,} others have no grade"
+    yield Card("Graded cases", f"{answer.all.gradable:,} of {len(answer.cases):,}", graded)
+    for name, words in (("median_abs_error", "Median error"), ("p90_abs_error", "90th percentile")):
+        error = getattr(answer.all, name)
+        if error is not None:
+            yield Card(words, percent(error), "of the time, whatever its sign")
+
+
+def _table(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> Any:
+    """Return a table of Arrow; a cell without a value is empty."""
     import pyarrow
-    from pyarrow import csv, parquet
 
     schema = pyarrow.schema([(name, pyarrow.type_for_alias(of)) for name, of in columns.items()])
     cells = [{name: _cell(row, name, of) for name, of in columns.items()} for row in rows]
-    table = pyarrow.Table.from_pylist(cells, schema=schema)
-    csv.write_csv(table, stem.with_suffix(".csv"))
-    parquet.write_table(table, stem.with_suffix(".parquet"), compression="zstd")
+    return pyarrow.Table.from_pylist(cells, schema=schema)
 
 
 def _cell(row: Mapping[str, Any], name: str, of: str) -> Any:

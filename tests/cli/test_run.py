@@ -20,10 +20,9 @@ from clustersim.render.matplotlib import write_figure
 from clustersim.render.render_process import RenderProcess
 from clustersim.render.tables import table
 from clustersim.reports.step.charts import memory_over_time
-from clustersim.reports.step.files import FILES, file_names, write
+from clustersim.reports.step.files import FIGURE_TABLES, FIGURES, FILES
 from clustersim.reports.step.pipeline import pipeline, views
 from clustersim.reports.step.text import answer
-from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
 from commands import ending, rejected
 
@@ -168,13 +167,15 @@ def test_the_breakdown_table_adds_up(result, ran):
     assert sum(seconds) == pytest.approx(result.step_time, rel=1e-3)
 
 
+FORMATS = ("png", "svg", "pdf")
+
+
 @pytest.fixture(scope="module")
 def figures(result, tmp_path_factory):
     """The folder of a run with all figures in all formats."""
     folder = tmp_path_factory.mktemp("figures") / "run"
     with RenderProcess() as process:
-        loaded = load(SMALL[0], [SMALL[2]])
-        write(result, loaded, folder, process, formats=("png", "svg", "pdf"))
+        result.files().write(folder, formats=FORMATS, process=process)
     return folder
 
 
@@ -211,7 +212,8 @@ def test_figures_as_pdf_have_whole_fonts_and_come_with_their_data(result, figure
     fullest = csv.read_csv(folder / "memory_fullest.csv").to_pydict()
     layers = {layer.name: layer.values.tolist() for layer in memory.layers}
 
-    assert {path.name for path in folder.iterdir()} == set(file_names(("png", "svg", "pdf")))
+    figures = {f"{stem}.{end}" for stem in FIGURES for end in FORMATS}
+    assert {path.name for path in folder.iterdir()} == {*FILES, *FIGURE_TABLES, *figures}
     assert is_ours(folder)
     for path in folder.glob("*.pdf"):
         content = path.read_bytes()

@@ -60,12 +60,12 @@ def test_a_run_without_disturbances_has_no_lines_and_no_section_on_them():
     result = simulate(plain)
 
     assert not {"disturbances", "replications", "cost"} & {row.label for row in rows(result)}
-    assert "disturbances" not in [section.id for section in page(result, plain).sections]
+    assert "disturbances" not in [section.id for section in page(result).sections]
 
 
 def test_the_page_has_a_section_with_the_chart(loaded, result):
     """The section stands after the components of the step, with a chart and a table."""
-    sections = page(result, loaded).sections
+    sections = page(result).sections
     [section] = [each for each in sections if each.id == "disturbances"]
 
     assert [each.id for each in sections].index("disturbances") == 2

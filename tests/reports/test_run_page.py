@@ -431,7 +431,7 @@ def test_a_run_that_does_not_fit_led_with_its_impossible_step_time():
     """Verdict, excess and remedy come first, in the text and on the page; the time is marked."""
     result = simulate("qlora-70b-no-offload", advise=True)
     first, second, *others = rows(result)
-    cards, _ = page(result, load("qlora-70b-no-offload")).sections[0].blocks
+    cards, _ = page(result).sections[0].blocks
     step = next(row for row in others if row.label == "step time")
 
     assert (first.label, first.warning, second.label) == ("memory", True, "fits with")
@@ -491,7 +491,7 @@ def test_a_changed_run_was_compared_with_numbers_published_for_another(changes, 
     result = simulate(loaded)
     (check,) = result.answer.published
     text = next(row.text for row in rows(result) if row.label == "published")
-    sections = {section.id: section for section in page(result, loaded).sections}
+    sections = {section.id: section for section in page(result).sections}
     cards = [card.label for card in sections["summary"].blocks[0].cards]
 
     assert check.changed == changed

@@ -55,7 +55,9 @@ def test_the_folder_holds_the_numbers_and_the_figure_the_same_each_time(capsys, 
         for _ in range(2)
     )
 
-    assert {*first} == {"collective.csv", "collective.png", "collective.svg", "summary.json"}
+    assert {*first} == {
+        "collective.csv", "collective.png", "collective.svg", "report.html", "summary.json",
+    }  # fmt: skip
     assert first == second
     assert len(first["collective.csv"].decode().splitlines()) == 8
 
@@ -77,7 +79,7 @@ def test_a_barrier_carries_nothing(capsys, tmp_path):
 
     assert "0 B" in text.splitlines()[3]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "collective.csv", "summary.json",
+        "collective.csv", "report.html", "summary.json",
     }  # fmt: skip
 
 

@@ -5,7 +5,6 @@ import pytest
 import clustersim
 from clustersim.memory.room import EXCEEDING, FITS, FITTING, TIGHT, UNFIT, UNLIKELY, outcome_of
 from clustersim.reports.step.page import page as page_of_step
-from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.compare.text import result_table
 from clustersim.studies.scale.text import table as scaling_table
@@ -29,7 +28,7 @@ def test_one_layout_was_tight_fit_and_did_not_fit_in_five_verbs(share, verdict):
     """One rule decides in run, repr, pages, sweep, scale, whatif and compare."""
     settings, few = of_capacity(share), {"jobs": 1}
     result = simulate("frontier-22b", settings)
-    cards = page_of_step(result, load("frontier-22b", settings)).sections[0].blocks[0].cards
+    cards = page_of_step(result).sections[0].blocks[0].cards
     card = next(card for card in cards if card.label == "Memory")
     (row,) = clustersim.sweep(
         "frontier-22b", over={"batch.global": [32]}, settings=settings, **few

@@ -23,7 +23,6 @@ from clustersim.validation.files import (
     group_names,
     groups_by_error,
     scatter_finding,
-    write_validation,
 )
 from measured_runs import SMALL
 
@@ -108,7 +107,7 @@ def test_columns_are_keys_of_the_answer(answer):
 
 def test_the_same_answer_gives_the_same_figures(folder, answer, tmp_path):
     """No date, no chance: a change of the picture is a change of the answer."""
-    write_validation(typed(answer), tmp_path / "again", formats=FORMATS)
+    typed(answer).save(tmp_path / "again", figures=FORMATS)
 
     for name in DRAWN:
         assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()

@@ -72,7 +72,7 @@ def check(
         )
     if anchor is not None and answer.anchor is not None:
         write_new(anchor, answer.anchor.file, force=study.force)
-    study.report("check", place, answer, command, partial(_show, anchor))
+    place.report(answer, command, partial(_show, anchor))
 
 
 def _show(anchor: Path | None, answer: "CheckAnswer", written: "list[Row]") -> None:

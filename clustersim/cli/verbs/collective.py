@@ -1,6 +1,5 @@
 """`clustersim collective`: time of a collective by size, with the columns of nccl-tests."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,14 @@ import typer
 
 import clustersim
 from clustersim.cli import options
-from clustersim.cli.options import destination, option, print_json, print_rows, print_table
+from clustersim.cli.options import (
+    command_line,
+    destination,
+    option,
+    print_json,
+    print_rows,
+    print_table,
+)
 from clustersim.cli.output import echo
 
 Devices = Annotated[int | None, option("N", "Use the first N devices.", "--devices", min=2)]
@@ -61,7 +67,7 @@ def collective(
     force: options.Force = False,
 ) -> None:
     """Compute the time of a collective by size, its algorithm, and what limits it."""
-    from clustersim.studies.collective.files import WORDS, files_of, measured_finding, table
+    from clustersim.studies.collective.files import WORDS, measured_finding, table
 
     answer = clustersim.collective(
         cluster,
@@ -76,7 +82,12 @@ def collective(
         against=against,
     )
     place = destination(f"{answer.name}-collective", out, figures, as_json=as_json, force=force)
-    written = place.write(answer, partial(files_of, answer))
+    stated = {
+        "cluster": cluster, "op": op, "devices": devices, "on": on, "split": split,
+        "bytes": sizes, "algorithm": algorithm, "with": background, "against": against,
+        "set": settings,
+    }  # fmt: skip
+    written = place.write(answer, command_line("collective", [], **stated))
     if as_json:
         print_json(answer.timings)
         return

@@ -81,30 +81,25 @@ def run(
             report_service(loaded, (), place, command, strict=strict)
         else:
             result = _simulated(loaded, replications)
-            _report(result, loaded, place, process, command)
+            _report(result, place, process, command)
             end_strictly(loaded, result.answer.expectations, strict=strict)
 
 
 def _report(
     result: "Result",
-    loaded: "Loaded",
     place: options.Destination,
     process: "RenderProcess | None",
     command: str,
 ) -> None:
     """Print a result, and write its folder if it has one; `process` draws the figures."""
     if place.folder is not None:
-        from clustersim.reports.step import files
         from clustersim.reports.step.text import file_row, rows
 
         if not place.as_json:
             print_rows(result.scenario.title, rows(result))
-        formats, force = place.formats, place.force
-        files.write(
-            result, loaded, place.folder, process, command=command, formats=formats, force=force
-        )
+        place.write(result, command, process)
         if not place.as_json:
-            print_rows(None, [file_row(place.folder, formats)])
+            print_rows(None, [file_row(place.folder, place.formats)])
     if place.as_json:
         print_json(result.answer)
 

@@ -121,7 +121,7 @@ def search(
             **study.execution(),
         )
     _write_best(best_file, answer, command, force=study.force)
-    study.report("search", place, answer, command, partial(_show, program))
+    place.report(answer, command, partial(_show, program))
 
 
 def _write_best(file: Path | None, answer: "SearchAnswer", command: str, *, force: bool) -> None:

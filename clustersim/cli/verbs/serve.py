@@ -1,6 +1,5 @@
 """`clustersim serve SCENARIO`: the requests of a service, and how long they take."""
 
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +19,6 @@ from clustersim.cli.options import (
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from clustersim.render.study_folder import StudyFiles
     from clustersim.render.tables import Row
     from clustersim.scenario.load import LoadedService
     from clustersim.simulation.service.result import ServeResult
@@ -84,19 +82,12 @@ def report_service(
     if place.folder is not None:
         sizes = sizes or usual_loads(loaded)
     result = clustersim.serve(loaded, loads=sizes)
-    written = place.write(result.answer, partial(_files, result, loaded, command))
+    written = place.write(result, command)
     if place.as_json:
         print_json(result.answer)
     else:
         _show(result, written)
     end_strictly(loaded, result.answer.expectations, strict=strict)
-
-
-def _files(result: "ServeResult", loaded: "LoadedService", command: str) -> "StudyFiles":
-    """Return the files of a service; ``--json`` alone does not import the page and the figures."""
-    from clustersim.reports.service.files import files_of
-
-    return files_of(result, loaded, command)
 
 
 def _show(result: "ServeResult", written: "list[Row]") -> None:

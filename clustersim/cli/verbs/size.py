@@ -1,6 +1,5 @@
 """`clustersim size`: the model that is worth training on a machine, or the days of a model."""
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -73,8 +72,6 @@ def size(
     force: options.Force = False,
 ) -> None:
     """Find the model that is worth training on a machine, or the days that a model takes."""
-    from clustersim.studies.size.files import files_of
-
     place = destination(f"{cluster}-size", out, figures, as_json=as_json, force=force)
     answer = clustersim.size(
         cluster,
@@ -93,7 +90,7 @@ def size(
     given = {"cluster": cluster, "nodes": nodes, "days": days, "model": model, "tokens": tokens}
     named = {key: None if value is None else f"{value}" for key, value in given.items()}
     command = command_line("size", [], **named, law=law, set=settings)
-    place.report(answer, partial(files_of, answer, command), _show)
+    place.report(answer, command, _show)
 
 
 def _show(answer: "SizeAnswer", written: "list[Row]") -> None:

@@ -1,6 +1,5 @@
 """`clustersim train SCENARIO`: a whole training run, its failures and its checkpoints."""
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,7 +31,6 @@ def train(
     strict: options.Strict = False,
 ) -> None:
     """Predict a whole training run: days, failures, checkpoints."""
-    from clustersim.reports.training_run.files import files_of
     from clustersim.scenario.load import load
 
     loaded = load(scenario, settings or ())
@@ -40,7 +38,7 @@ def train(
     place = destination(f"{loaded.name}-train", out, figures, as_json=as_json, force=force)
     answer = clustersim.train(loaded)
     command = command_line("train", [scenario], set=settings)
-    place.report(answer, partial(files_of, answer, command), _show)
+    place.report(answer, command, _show)
     end_strictly(loaded, answer.expectations, strict=strict)
 
 

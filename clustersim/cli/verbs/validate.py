@@ -12,6 +12,7 @@ from clustersim.cli.options import (
     Figures,
     Force,
     Jobs,
+    command_line,
     figure_formats,
     option,
     print_json,
@@ -43,7 +44,6 @@ def validate(
 ) -> None:
     """Compare predictions with every measured case."""
     from clustersim.render.folder import check_free
-    from clustersim.validation import files
     from clustersim.validation.answer import validate as validated
 
     formats = figure_formats(figures)
@@ -58,7 +58,8 @@ def validate(
             on_progress=on_progress,
         )
     if out is not None:
-        files.write_validation(answer, out, formats=formats, force=force)
+        command = command_line("validate", [], cases=cases, group=group)
+        answer.files(command).write(out, formats=formats, force=force)
     if json_output:
         print_json(answer)
     else:

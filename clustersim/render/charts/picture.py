@@ -160,6 +160,17 @@ class Stacked(NamedTuple):
     pictures: tuple[Picture, ...]
 
 
+Drawn = Picture | Sequence[Picture] | Stacked
+"""What a figure shows: a picture, or several one above the other."""
+
+
+def stacked(drawn: Drawn) -> Stacked:
+    """Return what a figure shows as pictures one above the other."""
+    if isinstance(drawn, Stacked):
+        return drawn
+    return Stacked("", (drawn,) if isinstance(drawn, Picture) else (*drawn,))
+
+
 def printable(value: Value) -> Value:
     """Return a picture, or a part of one, whose texts have control characters as escapes."""
     if isinstance(value, str):

@@ -6,6 +6,7 @@ formats.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -13,10 +14,10 @@ from clustersim import __version__
 from clustersim.render.charts.bars import Bars, StackedAreas, StackedBars, Waterfall
 from clustersim.render.charts.grids import HeatMap, ParallelCoordinates, ShareMap
 from clustersim.render.charts.lines import Lines, ScatterWithFront
-from clustersim.render.charts.picture import Picture, Stacked, printable
+from clustersim.render.charts.picture import Drawn, Picture, Stacked, printable, stacked
 from clustersim.render.charts.timeline import Timeline
 from clustersim.render.matplotlib import bars, grids, lines, timeline
-from clustersim.render.matplotlib.figure import FORMATS, STYLE, TITLE, Room, panels, save
+from clustersim.render.matplotlib.figure import FORMATS, STYLE, TITLE, Room, as_png, panels, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,9 +29,6 @@ class Kind(NamedTuple):
     draw: Callable[[Any, Any], None]
     room: Callable[[Any], Room]
 
-
-Drawn = Picture | Sequence[Picture] | Stacked
-"""What a figure shows: a picture, or several one above the other."""
 
 KINDS: Final[dict[type[Picture], Kind]] = {
     Bars: Kind(bars.draw_bars, bars.bars_room),
@@ -54,11 +52,19 @@ def write_figure(pictures: Drawn, stem: Path, formats: Sequence[str] = FORMATS) 
     """
     from matplotlib import rc_context
 
-    if not isinstance(pictures, Stacked):
-        several = (pictures,) if isinstance(pictures, Picture) else (*pictures,)
-        pictures = Stacked("", several)
+    pictures = stacked(pictures)
     with rc_context(STYLE):
         save(figure_of(printable(pictures.pictures), printable(pictures.headline)), stem, formats)
+
+
+def shown_figure(pictures: Stacked) -> "Figure":
+    """Return pictures as one figure that a notebook shows, whether or not it imports pyplot."""
+    from matplotlib import rc_context
+
+    with rc_context(STYLE):
+        figure = figure_of(printable(pictures.pictures), printable(pictures.headline))
+    figure._repr_png_ = partial(as_png, figure)  # type: ignore[attr-defined]  # IPython calls it
+    return figure
 
 
 def figure_of(pictures: Sequence[Picture], headline: str = "") -> "Figure":
@@ -81,4 +87,4 @@ def figure_of(pictures: Sequence[Picture], headline: str = "") -> "Figure":
     return figure
 
 
-__all__ = ["KINDS", "Drawn", "Kind", "figure_of", "write_figure"]
+__all__ = ["KINDS", "Kind", "figure_of", "shown_figure", "write_figure"]

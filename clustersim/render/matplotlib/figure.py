@@ -185,6 +185,18 @@ def save(figure: "Figure", stem: Path, formats: Sequence[str]) -> None:
         figure.savefig(stem.with_suffix(f".{name}"), dpi=DOTS, **OPTIONS[name])
 
 
+def as_png(figure: "Figure") -> bytes:
+    """Return a figure as the bytes of a PNG file."""
+    import io
+
+    from matplotlib import rc_context
+
+    content = io.BytesIO()
+    with rc_context(STYLE):
+        figure.savefig(content, format="png", dpi=DOTS)
+    return content.getvalue()
+
+
 def warm_up() -> None:
     """Import what drawing needs and load the font, before there is anything to draw."""
     import io

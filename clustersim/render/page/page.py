@@ -14,6 +14,7 @@ The file may load nothing and run nothing but the two scripts whose hashes its p
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -230,6 +231,12 @@ def page_style() -> str:
 def page_scripts() -> tuple[str, ...]:
     """Return the scripts of all pages: the library that draws, and what runs their controls."""
     return tuple(script.text for script in _scripts())
+
+
+def summary_html(page: Page, charts: Sequence[str], tables: Sequence[str]) -> str:
+    """Return the first section of a page for a notebook, with the names of charts and tables."""
+    template = environment().get_template("notebook.html.j2")
+    return template.render(page=page, charts=charts, tables=tables)
 
 
 def write_page(page: Page, stem: Path) -> None:

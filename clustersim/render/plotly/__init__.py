@@ -33,10 +33,15 @@ KINDS: Final[dict[type[Picture], Callable[[Any], Plot]]] = {
 }
 
 
+def plot_of(picture: Picture) -> Plot:
+    """Return the data, the layout and the height of a picture."""
+    return KINDS[type(picture)](picture)
+
+
 def page_chart(picture: Picture) -> Chart:
     """Return a picture as a chart of a page, with its words and the table of its values."""
     picture = printable(picture)
-    plot = KINDS[type(picture)](picture)
+    plot = plot_of(picture)
     legend = picture.legend() if plot.legend is None else plot.legend
     return Chart(
         title=picture.title,
@@ -50,4 +55,4 @@ def page_chart(picture: Picture) -> Chart:
     )
 
 
-__all__ = ["KINDS", "page_chart"]
+__all__ = ["KINDS", "page_chart", "plot_of"]

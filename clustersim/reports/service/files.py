@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,16 +25,11 @@ from clustersim.simulation.service.answer import LoadPoint
 from clustersim.units import format_number, format_seconds
 
 if TYPE_CHECKING:
-    from clustersim.scenario.load import LoadedService
     from clustersim.simulation.service.result import ServeResult
 
 
-def files_of(
-    result: "ServeResult",
-    loaded: "LoadedService",
-    command: str = "",
-) -> StudyFiles:
-    """Return the files of a service; parameters as of `page`."""
+def files_of(result: "ServeResult", command: str = "") -> StudyFiles:
+    """Return the files of a service; `command` is what made it, for the page."""
     figures: dict[str, Picture | Sequence[Picture]] = {}
     tables = {"load.csv": _curve(result.curve)} if result.curve else {}
     if charts := load_charts(result):
@@ -44,7 +40,7 @@ def files_of(
         if cache := kv_chart(result):
             figures["kv"] = cache[0]
     frames = {"requests.csv": result.frame} if result.replayed is not None else {}
-    return StudyFiles(page(result, loaded, command), tables, figures, frames)
+    return StudyFiles(result.answer, partial(page, result, command), tables, figures, frames)
 
 
 def _curve(curve: Sequence[LoadPoint]) -> Iterator[Sequence[Any]]:
@@ -63,18 +59,8 @@ def _curve(curve: Sequence[LoadPoint]) -> Iterator[Sequence[Any]]:
         yield [*(getattr(point, name) for name in names), *statistics, *intervals]
 
 
-def page(
-    result: "ServeResult",
-    loaded: "LoadedService",
-    command: str = "",
-) -> Page:
-    """Return the page of a result.
-
-    Parameters
-    ----------
-    loaded : the scenario, for the sources of its values
-    command : the command line that the page names
-    """
+def page(result: "ServeResult", command: str = "") -> Page:
+    """Return the page of a result; `command` is the command line that it names."""
     lines = {row.label: row.text for row in rows(result)}
     ran = result.replayed is not None
     return Page(
@@ -85,8 +71,8 @@ def page(
             *_load(result),
             *(_time(result) if ran else ()),
             *_published(result),
-            sources_section(loaded.tree),
-            scenario(loaded.tree, ""),
+            sources_section(result.loaded.tree),
+            scenario(result.loaded.tree, ""),
         ),
         command=command,
     )

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 def page(
     result: "Result",
-    loaded: "Loaded",
     timeline: "Timeline | None" = None,
     command: str = "",
     *,
@@ -36,7 +35,6 @@ def page(
 
     Parameters
     ----------
-    loaded : the scenario, for the sources of its values
     timeline : the chart of its pipeline, if there is one already
     command : the command line that the page names
     sources : whether it ends with the sources of all values and the scenario
@@ -55,7 +53,7 @@ def page(
             links(result),
             _groups(result),
             _published(result),
-            *(_sources(loaded) if sources else ()),
+            *(_sources(result.loaded) if sources else ()),
         ),
         command=command,
     )

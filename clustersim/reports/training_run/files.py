@@ -1,6 +1,7 @@
 """The files of a whole training run: its charts with their data, and a page for a browser."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from clustersim.metrics.bill import Bill
@@ -27,9 +28,9 @@ from clustersim.units import (
 def files_of(answer: TrainAnswer, command: str = "") -> StudyFiles:
     """Return the files of an answer; `command` is what made it."""
     charts = charts_of(answer)
-    tables = {"causes.csv": _causes(answer)}
-    tables |= {f"{stem}.csv": chart.rows() for stem, chart in charts.items()}
-    return StudyFiles(page(answer, command), tables, charts)
+    tables = {f"{stem}.csv": chart.rows() for stem, chart in charts.items()}
+    tables["causes.csv"] = _causes(answer)
+    return StudyFiles(answer, partial(page, answer, command), tables, charts)
 
 
 def _causes(answer: TrainAnswer) -> Iterator[Sequence[Any]]:

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from clustersim.answers import answer_from
+from clustersim.answers import Presentable, answer_from
 from clustersim.arrays import Floats
 from clustersim.catalog.facts import STATED, stated_keys
 from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
+from clustersim.scenario.load import LoadedService
 from clustersim.scenario.serving import ServingScenario
 from clustersim.simulation.expectations import Expected, compare_with
 from clustersim.simulation.published import PublishedCheck, compared
@@ -63,13 +63,13 @@ RATES: Final = (
 
 
 @dataclass(frozen=True, repr=False)
-class ServeResult:
+class ServeResult(Presentable):
     """A simulated service.
 
     Attributes
     ----------
     name : stem of the scenario file
-    scenario : the checked scenario
+    loaded : the checked scenario with the sources of its values
     pools : its replicas, with the costs of their steps
     memory : of the fullest device, and whether it fits
     model : a replica as requests see it, of those for decode where they are separate
@@ -86,7 +86,7 @@ class ServeResult:
     """
 
     name: str
-    scenario: ServingScenario
+    loaded: LoadedService
     pools: tuple[Pool, ...]
     memory: ServeMemory
     model: ReplicaModel
@@ -114,10 +114,10 @@ class ServeResult:
             f" {output} on {self.devices:,} devices>"
         )
 
-    def _repr_html_(self) -> str:
-        """Return a small table for notebooks."""
-        title = escape(self.scenario.title)
-        return f"<table><caption>{title}</caption><tr><td>{escape(repr(self))}</td></tr></table>"
+    @property
+    def scenario(self) -> ServingScenario:
+        """The checked scenario."""
+        return self.loaded.scenario
 
     # --- requests -------------------------------------------------------------------------------
 

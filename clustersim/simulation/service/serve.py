@@ -231,7 +231,7 @@ class _Service:
             replayed, steady = self._replayed(loaded.scenario.load, load)
         return ServeResult(
             name=loaded.name,
-            scenario=loaded.scenario,
+            loaded=loaded,
             pools=self._pools,
             memory=memory,
             model=self._deployment.model,

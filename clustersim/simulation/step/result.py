@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any
 
-from clustersim.answers import answer_from
+from clustersim.answers import Presentable, answer_from
 from clustersim.catalog.facts import STATED, stated_keys
 from clustersim.cost.power import machine_power, missing_power
 from clustersim.errors import CatalogError
@@ -19,6 +18,7 @@ from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_
 from clustersim.metrics.prediction_interval import Interval
 from clustersim.program.program import Program
 from clustersim.scenario.costs import rate_of
+from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.expectations import Expected, compare_with
 from clustersim.simulation.measures import MONEY
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Result:
+class Result(Presentable):
     """One simulated training step, with everything that explains it.
 
     Attributes
     ----------
     name : stem of the scenario file
-    scenario : the checked scenario
+    loaded : the checked scenario with the sources of its values
     program : rank classes with their steps, work and traffic
     timeline : start and end of every step [s]
     memory : peaks by stage, whether they fit, and changes with which they would
@@ -76,7 +76,7 @@ class Result:
     """
 
     name: str
-    scenario: Scenario
+    loaded: Loaded
     program: Program
     timeline: Timeline
     memory: Verdict
@@ -107,18 +107,10 @@ class Result:
             f" MFU {100 * self.mfu:.1f} %, {fits}>"
         )
 
-    def _repr_html_(self) -> str:
-        """Return a small table for notebooks."""
-        rows = {
-            "step time": format_seconds(self.step_time),
-            "tokens/s": f"{self.tokens_per_s:,.0f}",
-            "devices": f"{self.devices:,}",
-            "MFU": f"{100 * self.mfu:.1f} %",
-            "bubble": f"{100 * self.bubble_fraction:.1f} % of the step time",
-            "memory": self.memory.reason,
-        }
-        lines = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
-        return f"<table><caption>{escape(self.scenario.title)}</caption>{''.join(lines)}</table>"
+    @property
+    def scenario(self) -> Scenario:
+        """The checked scenario."""
+        return self.loaded.scenario
 
     @property
     def devices(self) -> int:

@@ -143,7 +143,7 @@ def _measured(
     attribution = average(timeline, program.actors)
     return Result(
         name=loaded.name,
-        scenario=scenario,
+        loaded=loaded,
         program=program,
         timeline=timeline,
         memory=memory,

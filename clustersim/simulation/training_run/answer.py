@@ -6,7 +6,7 @@ Keys are added, never changed.
 from collections.abc import Mapping
 from typing import Final
 
-from clustersim.answers import record
+from clustersim.answers import Presentable, record
 from clustersim.memory.verdict import MemoryRoom
 from clustersim.metrics.bill import Bill
 from clustersim.simulation.expectations import Expectation
@@ -278,7 +278,7 @@ class RunMeasures:
 
 
 @record
-class TrainAnswer:
+class TrainAnswer(Presentable):
     """A whole training run: days, failures, checkpoints.
 
     Attributes

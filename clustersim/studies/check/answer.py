@@ -15,7 +15,7 @@ from math import exp, hypot, log
 from pathlib import Path
 from typing import Any, Final, Literal, Unpack
 
-from clustersim.answers import record
+from clustersim.answers import Presentable, record
 from clustersim.catalog.changes import Settings
 from clustersim.catalog.tree import bare
 from clustersim.errors import ScenarioError
@@ -50,7 +50,7 @@ QUANTILE: Final = 1.645
 
 
 @record
-class CheckAnswer:
+class CheckAnswer(Presentable):
     """A log next to the prediction of its scenario.
 
     Attributes

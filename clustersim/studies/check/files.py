@@ -1,6 +1,7 @@
 """The files of a check: steps and causes as tables, the steps over the predicted band, a page."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from clustersim.render.charts.lines import Band, Lines, Series, reference
@@ -30,10 +31,10 @@ def files_of(answer: CheckAnswer, command: str = "") -> StudyFiles:
     if factors := anchor_table(answer):
         tables["factors.csv"] = factors
     if answer.log is None:
-        return StudyFiles(page(answer, command), tables)
+        return StudyFiles(answer, partial(page, answer, command), tables)
     chart = steps_chart(answer, answer.log)
     tables["steps.csv"] = _steps(answer.log)
-    return StudyFiles(page(answer, command), tables, {"steps": chart})
+    return StudyFiles(answer, partial(page, answer, command), tables, {"steps": chart})
 
 
 def _steps(log: LogSummary) -> Iterator[Sequence[Any]]:

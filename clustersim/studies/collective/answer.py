@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from clustersim.answers import record
+from clustersim.answers import Presentable, record
 from clustersim.catalog.changes import Settings
 from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.catalog.libraries import OPERATIONS
@@ -64,7 +64,7 @@ class Timing:
 
 
 @record
-class CollectiveAnswer:
+class CollectiveAnswer(Presentable):
     """A collective by size of its buffer; `collective --json` prints the list `timings`.
 
     Attributes

@@ -1,22 +1,46 @@
-"""The files of a collective: its table and its chart."""
+"""The files of a collective: its table, its chart and a page."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from functools import partial
 from statistics import median
 from typing import Any, Final
 
 from clustersim.render.charts.lines import Lines, Series, colour_at, marker_at
-from clustersim.render.charts.picture import Axis
+from clustersim.render.charts.picture import Axis, text_table
+from clustersim.render.page.page import Block, Card, Cards, Page, Section
+from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.studies.collective.answer import CollectiveAnswer, Timing
 from clustersim.units import format_bandwidth, format_binary, format_seconds
 
 
-def files_of(answer: CollectiveAnswer) -> StudyFiles:
+def files_of(answer: CollectiveAnswer, command: str = "") -> StudyFiles:
     """Return the files; a barrier, which has no sizes, has no chart."""
     drawn = answer.timings[0].bytes > 0
     charts = {"collective": bandwidth_chart(answer)} if drawn else {}
-    return StudyFiles(None, {"collective.csv": _timings(answer)}, charts)
+    tables = {"collective.csv": _timings(answer)}
+    return StudyFiles(answer, partial(page, answer, command), tables, charts)
+
+
+def page(answer: CollectiveAnswer, command: str = "") -> Page:
+    """Return the page of an answer; `command` is what made it."""
+    head, *lines = table(answer)
+    names = (name if name in WORDS else f">{name}" for name in head)
+    blocks: list[Block] = [Cards((_best(answer),)), text_table("Times by size", (*names,), lines)]
+    if answer.timings[0].bytes > 0:
+        blocks.append(page_chart(bandwidth_chart(answer)))
+    subtitle = "Time of a collective by size, its algorithm, and what limits it"
+    return Page(answer.title, subtitle, (Section("Results", "answer", (), (*blocks,)),), command)
+
+
+def _best(answer: CollectiveAnswer) -> Card:
+    """Return the highest bus bandwidth; of a barrier, which has none, the time."""
+    best = max(answer.timings, key=lambda timing: timing.busbw)
+    if not best.bytes:
+        return Card("Time", format_seconds(best.time_s), best.bottleneck)
+    where = f"at {format_binary(best.bytes)} in {format_seconds(best.time_s)}"
+    return Card("Bus bandwidth", format_bandwidth(best.busbw), f"{where}; limit: {best.bottleneck}")
 
 
 def _timings(answer: CollectiveAnswer) -> Iterator[Sequence[Any]]:

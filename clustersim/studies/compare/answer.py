@@ -10,7 +10,7 @@ are compared by the device time of a token.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, Unpack
 
-from clustersim.answers import record
+from clustersim.answers import Presentable, record
 from clustersim.catalog.changes import Settings
 from clustersim.render.tables import percent
 from clustersim.reports.measures import changes_of, format_causes, format_change
@@ -113,7 +113,7 @@ class ComparedRun:
 
 
 @record
-class CompareAnswer:
+class CompareAnswer(Presentable):
     """Scenarios of one kind, each but the first compared with the first.
 
     Attributes

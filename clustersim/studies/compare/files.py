@@ -1,12 +1,12 @@
 """The files of a comparison: its measures and inputs as tables, its waterfalls, and the page."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from clustersim.render.charts.bars import Waterfall
-from clustersim.render.charts.picture import Picture, Stacked, Table, text_table
+from clustersim.render.charts.picture import Drawn, Picture, Stacked, Table, text_table
 from clustersim.render.charts.timeline import Timeline
-from clustersim.render.matplotlib import Drawn
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
@@ -33,7 +33,7 @@ def files_of(answer: CompareAnswer, command: str = "") -> StudyFiles:
     figures: dict[str, Drawn] = {**charts}
     if drawn:
         figures["timelines"] = Stacked(headline(drawn), drawn)
-    return StudyFiles(page(answer, command, drawn), tables, figures)
+    return StudyFiles(answer, partial(page, answer, command, drawn), tables, figures)
 
 
 def _waterfalls(answer: CompareAnswer) -> Iterator[tuple[str, Waterfall]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from clustersim.answers import record
+from clustersim.answers import Presentable, record
 from clustersim.runs.table import Numbers
 from clustersim.simulation.measures import Kind as AnswerKind
 from clustersim.studies.scale.points import Kind
@@ -133,7 +133,7 @@ class ScalingCurve:
 
 
 @record
-class ScalingAnswer:
+class ScalingAnswer(Presentable):
     """Scaling curves.
 
     Attributes

@@ -1,6 +1,7 @@
 """The files of `clustersim scale`: a page, and for each kind of curve tables and figures."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from clustersim.render.charts.picture import Table, text_table
@@ -24,7 +25,7 @@ PUBLISHED: Final = (
 
 def files_of(answer: ScalingAnswer, command: str = "") -> StudyFiles:
     """Return the files of a study; `command` is what made it."""
-    tables: dict[str, Iterator[Sequence[Any]]] = {"published.csv": _published(answer)}
+    tables: dict[str, Iterator[Sequence[Any]]] = {}
     figures: dict[str, Any] = {}
     for kind in KINDS:
         curves = [curve for curve in answer.curves if curve.scaling == kind and curve.points]
@@ -33,7 +34,8 @@ def files_of(answer: ScalingAnswer, command: str = "") -> StudyFiles:
             tables |= {f"{kind}.csv": _points(curves), f"{kind}-loss.csv": _losses(curves)}
             figures[kind] = curve_charts(curves)
             figures[f"{kind}-loss"] = [loss_chart(curve, named=several) for curve in curves]
-    return StudyFiles(page(answer, command), tables, figures)
+    tables["published.csv"] = _published(answer)
+    return StudyFiles(answer, partial(page, answer, command), tables, figures)
 
 
 def _points(curves: Sequence[ScalingCurve]) -> Iterator[Sequence[Any]]:

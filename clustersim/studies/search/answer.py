@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from clustersim.answers import record
+from clustersim.answers import Presentable, record
 from clustersim.simulation.measures import Kind, Measure, ParetoFront, measures_of
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
@@ -132,7 +132,7 @@ class LayoutDifference:
 
 
 @record
-class SearchAnswer:
+class SearchAnswer(Presentable):
     """The best layout of a scenario, with proof.
 
     Attributes

@@ -1,6 +1,7 @@
 """The files of a search: replayed layouts and rules as tables, charts, and a page."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.catalog.writing import to_yaml
@@ -50,7 +51,7 @@ def files_of(answer: SearchAnswer, command: str = "") -> StudyFiles:
         figures["bounds"] = bounds
     frames = {"search.csv": layouts_frame(answer)} if answer.ranked or answer.missed else {}
     rules = [("layouts", "rule"), *((rule.count, rule.why) for rule in answer.rules)]
-    return StudyFiles(page(answer, command), {"rules.csv": rules}, figures, frames)
+    return StudyFiles(answer, partial(page, answer, command), {"rules.csv": rules}, figures, frames)
 
 
 def layouts_frame(answer: SearchAnswer) -> "pd.DataFrame":

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from clustersim.answers import record
+from clustersim.answers import Presentable, record
 
 
 @record
@@ -95,7 +95,7 @@ class LawOptimum:
 
 
 @record
-class SizeAnswer:
+class SizeAnswer(Presentable):
     """The model that is worth training on a machine; or the time that a given model takes.
 
     Attributes

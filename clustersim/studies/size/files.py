@@ -1,6 +1,7 @@
 """The files of a sizing: sizes and laws as tables, the loss as a figure, and a page."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from clustersim.render.charts.lines import Lines, Series
@@ -26,7 +27,9 @@ def files_of(answer: SizeAnswer, command: str = "") -> StudyFiles:
     """Return the files of a sizing; `command` is what made it."""
     chart = loss_by_size(answer)
     tables = {"sizes.csv": _sizes(answer), "laws.csv": _laws(answer)}
-    return StudyFiles(page(answer, command), tables, {} if chart is None else {"loss": chart})
+    return StudyFiles(
+        answer, partial(page, answer, command), tables, {} if chart is None else {"loss": chart}
+    )
 
 
 def _sizes(answer: SizeAnswer) -> Iterator[Sequence[Any]]:

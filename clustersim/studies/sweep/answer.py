@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from clustersim.answers import record
+from clustersim.answers import Presentable, record
 from clustersim.runs.table import Row
 from clustersim.runs.variants import Value
 from clustersim.simulation.measures import ALIASES, Kind, Measure, ParetoFront, measures_of
@@ -71,7 +71,7 @@ class ReasonCount:
 
 
 @record
-class SweepAnswer:
+class SweepAnswer(Presentable):
     """All combinations of some values: the best, the front, and why others are invalid.
 
     Attributes

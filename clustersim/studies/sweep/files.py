@@ -1,5 +1,6 @@
 """The files of a sweep: its rows as tables, the front, its figures, and a page for a browser."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from clustersim.render.charts.picture import Picture, Table, text_table
@@ -40,7 +41,7 @@ def files_of(answer: SweepAnswer, command: str = "") -> StudyFiles:
     if len(with_cost(answer)) > 1:
         figures["pareto"] = sweep_front(answer)
         frames["pareto.csv"] = front_frame(answer)
-    return StudyFiles(page(answer, command), {}, figures, frames)
+    return StudyFiles(answer, partial(page, answer, command), {}, figures, frames)
 
 
 def front_frame(answer: SweepAnswer) -> "pd.DataFrame":

@@ -14,7 +14,7 @@ from itertools import chain
 from math import inf, prod
 from typing import Any, Unpack
 
-from clustersim.answers import record
+from clustersim.answers import Presentable, record
 from clustersim.catalog.changes import Settings
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.reports.measures import largest_changes
@@ -171,7 +171,7 @@ class ChangeResult:
 
 
 @record
-class WhatIfAnswer:
+class WhatIfAnswer(Presentable):
     """The changes of a scenario, and how much better each of them makes a measure.
 
     Attributes

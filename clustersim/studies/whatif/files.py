@@ -1,6 +1,7 @@
 """The files of a what-if: its numbers as a table, its waterfall, and a page for a browser."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from clustersim.memory.room import FITS, TIGHT, outcome_of
@@ -29,7 +30,7 @@ def files_of(answer: WhatIfAnswer, command: str = "") -> StudyFiles:
     charts = {} if chart is None else {"waterfall": chart}
     tables = {"whatif.csv": _changes(answer)}
     tables |= {f"{stem}.csv": chart.rows() for stem, chart in charts.items()}
-    return StudyFiles(page(answer, command), tables, charts)
+    return StudyFiles(answer, partial(page, answer, command), tables, charts)
 
 
 def _changes(answer: WhatIfAnswer) -> Iterator[Sequence[Any]]:
