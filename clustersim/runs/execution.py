@@ -23,6 +23,7 @@ from clustersim.catalog.files import CarriedFiles, recorded
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.executors import run_alone, workers
+from clustersim.runs.progress import ignore_progress, usual_progress
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.runs.store import RunCache, Study, run_cache
 from clustersim.runs.variants import FAILED, INVALID, Run, Variant, in_a_line, renamed, run_variant
@@ -138,10 +139,6 @@ OnProgress = Callable[[int, int], None]
 """Is called with the number of completed runs and of all runs."""
 
 
-def ignore_progress(completed: int, total: int) -> None:
-    """Do nothing."""
-
-
 class Execution(TypedDict, total=False):
     """Where the runs of a study are computed and kept: further arguments of every study.
 
@@ -153,7 +150,7 @@ class Execution(TypedDict, total=False):
     store: str | Path | None
     jobs: int | None
     executor: str | None
-    on_progress: OnProgress
+    on_progress: OnProgress | None
 
 
 def run_study(
@@ -163,7 +160,7 @@ def run_study(
     store: str | Path | None = None,
     jobs: int | None = None,
     executor: str | None = None,
-    on_progress: OnProgress = ignore_progress,
+    on_progress: OnProgress | None = None,
 ) -> list[Run]:
     """Return the run of each variant, in order.
 
@@ -172,8 +169,10 @@ def run_study(
     store : run cache (SQLite), which is created if it does not exist; None for one in memory
     jobs : number of processes; one per core if None
     executor : address of a Dask cluster that runs them instead, as `workers` takes it
-    on_progress : is called with the number of completed runs and of all runs
+    on_progress : is called with the number of completed runs and of all runs; None shows a bar in
+        a notebook
     """
+    on_progress = on_progress or usual_progress(study.verb)
     path = None if store is None else Path(store)
     with (
         workers(jobs, tasks=len(variants), executor=executor) as computing,

@@ -1,12 +1,15 @@
 """Progress of many runs in words: how many, how fast, how long it will take.
 
-On a terminal a bar shows it; elsewhere a line a minute does.
+On a terminal a bar shows it, in a notebook a bar in the output of the cell; elsewhere a line a
+minute does.
 """
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from html import escape
+from typing import Any, Final
 
 from clustersim.units import format_seconds
 
@@ -58,3 +61,67 @@ class Pace:
             return False
         self._printed = now
         return True
+
+
+def ignore_progress(completed: int, total: int) -> None:
+    """Do nothing."""
+
+
+def usual_progress(verb: str) -> Callable[[int, int], None]:
+    """Return what shows the progress of a study that is called without a function for it.
+
+    That is a bar in a notebook, and nothing elsewhere.
+    """
+    return NotebookBar(verb).update if _in_notebook() else ignore_progress
+
+
+def _in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and hasattr(shell.get_ipython(), "kernel")
+
+
+OFTEN: Final = 0.2
+"""Time between two changes of a bar in a notebook [s]."""
+
+
+@dataclass
+class NotebookBar:
+    """A bar in the output of a cell, which becomes a line at the end.
+
+    Attributes
+    ----------
+    verb : of the study
+    things : that are counted
+    clock : the present time [s]
+    """
+
+    verb: str
+    things: str = "runs"
+    clock: Callable[[], float] = time.monotonic
+    _handle: Any = field(default=None, init=False)
+    _shown: float = field(default=0.0, init=False)
+    _pace: Pace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pace = Pace(self.verb, self.things, self.clock)
+
+    def update(self, completed: int, total: int, note: str = "") -> None:
+        """Show the progress, at most every `OFTEN` seconds and at the end."""
+        now = self.clock()
+        if completed < total and self._handle is not None and now - self._shown < OFTEN:
+            return
+        self._shown = now
+        line = self._pace.line(completed, total, note)
+        if completed >= total:
+            line = f"{self.verb}: {total:,} {self.things}{note}"
+        bar = f'<progress value="{completed}" max="{total}"></progress> ' * (completed < total)
+        self._show({"text/plain": line, "text/html": f"<div>{bar}{escape(line)}</div>"})
+
+    def _show(self, content: dict[str, str]) -> None:
+        from IPython.display import display  # of the notebook; clustersim does not need it
+
+        if self._handle is None:
+            self._handle = display(content, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(content, raw=True)

@@ -22,7 +22,7 @@ from clustersim.catalog.files import shown
 from clustersim.catalog.reading import Document, Key, Place
 from clustersim.catalog.tree import Tree, bare, dotted
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.scenario.origins import UNTITLED, Origin, origin_of
+from clustersim.scenario.origins import INLINE, UNTITLED, Origin, origin_of
 from clustersim.scenario.references import REFERENCES, carry_out, may_name_files, resolve
 from clustersim.scenario.schema import Scenario
 
@@ -233,7 +233,8 @@ def _from_mapping(
     name: str, data: Mapping[str, Any], settings: Settings
 ) -> "Loaded | LoadedService":
     document = Document(name, {**UNTITLED, **data}, {(): Place(name)})
-    return _loaded(Origin(name, document, None), changes_of(settings))
+    folder = Path() if name == INLINE else None
+    return _loaded(Origin(name, document, folder), changes_of(settings))
 
 
 def _loaded(origin: Origin, changes: tuple[Change, ...]) -> Loaded | LoadedService:

@@ -38,8 +38,8 @@ class Origin:
     ----------
     name : stem of its file, which names the folder of a run
     document : the file as it is written
-    folder : where its names are looked up first, of a shipped scenario the working folder; None
-        for the shipped files only
+    folder : where its names are looked up first, of a shipped scenario and of keys and values the
+        working folder; None for the shipped files only
     remarks : lines about a launch file that it was imported from
     """
 
@@ -67,7 +67,7 @@ def origin_of(path: str | Path, changes: tuple[Change, ...] = ()) -> Origin:
         return Origin(given.name, draft.document(given.where), launch.file.parent, draft.summary)
     document = parse_yaml(given.text, given.where)
     if given.where == INLINE:
-        return Origin(INLINE, replace(document, places={(): Place(INLINE)}), None)
+        return Origin(INLINE, replace(document, places={(): Place(INLINE)}), Path())
     folder = Path() if given.file is None else given.file.parent
     shipped = folder == finding.shipped("scenario")
     return Origin(given.name, document, Path() if shipped else folder)

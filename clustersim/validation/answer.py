@@ -18,6 +18,7 @@ from clustersim.catalog.finding import shipped
 from clustersim.evidence import LEVEL, MeasuredRuns, Nodes, Reach, shipped_interval_data
 from clustersim.metrics.prediction_interval import reach_of, size_of
 from clustersim.runs.executors import workers
+from clustersim.runs.progress import usual_progress
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.reasons import ReasonCount, count_reasons
 from clustersim.validation.cases.rows import Entry, read_entries
@@ -219,7 +220,7 @@ def validate(
     """
     entries = select_groups(case_entries(cases), groups)
     with workers(jobs, tasks=len(entries), executor=executor) as computing:
-        outcomes = run_cases(entries, computing, on_progress)
+        outcomes = run_cases(entries, computing, on_progress or usual_progress("validate"))
     everything = cases is None and not groups
     return validation_of(outcomes, curves=grade_curves(read_curves()) if everything else ())
 

@@ -21,6 +21,7 @@ from clustersim.scenario.load import from_mapping, load
 from clustersim.scenario.schema import json_schema
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
+from clustersim.studies.sweep import sweep
 from small import SCENARIO as SMALL
 from wrong_values import wrong_values
 
@@ -477,3 +478,23 @@ def test_a_scenario_of_keys_and_values_needs_no_title(tmp_path):
     assert from_mapping("scenario", data).scenario.title == "A scenario without a title"
     with pytest.raises(ScenarioError, match=r"title: missing"):
         load(tmp_path / "mine.yaml")
+
+
+def test_a_dict_did_not_find_files_of_the_working_folder(here):
+    """A name in a scenario of keys and values is looked up where that of a file is."""
+    model = (finding.shipped("model") / "gpt-22b.yaml").read_text()
+    (here / "mine.yaml").write_text(model.replace("name: gpt-22b", "name: mine"))
+    values = {
+        "cluster": {"name": "frontier", "nodes": 2},
+        "model": "mine",
+        "framework": "megatron-deepspeed",
+        "precision": "fp16",
+        "recompute": "full",
+        "plan": {"pipeline": 8, "data": 2, "zero": 1},
+        "batch": {"global": 16, "micro": 1, "sequence": 2048},
+    }
+    shipped = simulate({**values, "model": "gpt-22b"}).step_time
+
+    assert simulate(values).step_time == shipped
+    (row,) = sweep(values, over={"plan.zero": [1]}, jobs=1).points
+    assert row["step_time_s"] == shipped

@@ -24,6 +24,7 @@ from clustersim.runs.arguments import parse_settings, scenario_value, without_nu
 from clustersim.runs.cache_key import key_of_answer
 from clustersim.runs.execution import CachedRuns, files_of
 from clustersim.runs.executors import workers
+from clustersim.runs.progress import usual_progress
 from clustersim.runs.store import Store, run_cache
 from clustersim.runs.variants import ScenarioAnswer
 from clustersim.scenario.costs import rate_text
@@ -66,8 +67,15 @@ USUAL: Final = {"step": "tokens_per_s", "service": "tokens_per_s_per_device"}
 """Objectives, unless another one is given."""
 
 
-def without_progress(progress: Progress) -> None:
-    """Do nothing."""
+def _usual_progress() -> OnProgress:
+    """Return what shows the progress of a search: in a notebook a bar, and nothing elsewhere."""
+    show = usual_progress("search")
+
+    def update(far: Progress) -> None:
+        if far.bounded:
+            show(far.examined, far.ahead)
+
+    return update
 
 
 def search(
@@ -85,7 +93,7 @@ def search(
     store: str | Path | None = None,
     jobs: int | None = None,
     executor: str | None = None,
-    on_progress: OnProgress = without_progress,
+    on_progress: OnProgress | None = None,
     stopped: Callable[[], bool] = never,
 ) -> SearchAnswer:
     """Find the best layout of a scenario that fits in memory, with proof.
@@ -116,7 +124,7 @@ def search(
     jobs : number of processes; one per core if None
     executor : address of a Dask cluster that computes bounds and replays instead:
         ``dask://HOST:PORT``
-    on_progress : is called with the progress after each replay
+    on_progress : is called with the progress after each replay; None shows a bar in a notebook
     stopped : whether the search is to end now with the best so far; is called about every second
 
     Raises
@@ -131,7 +139,7 @@ def search(
     >>> answer.gap, answer.best.set_["plan.pipeline"]
     (0.0, 1)
     """
-    began = time.perf_counter()
+    began, on_progress = time.perf_counter(), on_progress or _usual_progress()
     text = scenario_text(scenario)
     kind = "service" if is_service(text) else "step"
     requested = service_request if kind == "service" else step_request
