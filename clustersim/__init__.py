@@ -20,6 +20,7 @@ from clustersim.errors import (
 )
 
 if TYPE_CHECKING:
+    from clustersim import catalog
     from clustersim.exporters import export
     from clustersim.simulation.service.result import ServeResult
     from clustersim.simulation.service.serve import serve
@@ -50,6 +51,7 @@ __all__ = [
     "ServeResult",
     "SimulationError",
     "__version__",
+    "catalog",
     "check",
     "collective",
     "compare",
@@ -98,6 +100,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version  # 25 ms that only this name needs
 
         return version("clustersim")
+    if name == "catalog":
+        return import_module("clustersim.catalog")
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'clustersim' has no attribute '{name}'")

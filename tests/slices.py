@@ -1,6 +1,6 @@
 """Layers of a rank without a scenario, and sums over their kernels, which several files test."""
 
-from clustersim.catalog.frameworks import KernelFacts
+from clustersim.catalog.records.frameworks import KernelFacts
 from clustersim.workload.kernels import Collective, Flash, Gemm, Stream, flat
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.model import Layer

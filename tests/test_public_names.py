@@ -24,6 +24,7 @@ def test_the_public_names_are_listed_in_order():
         "ServeResult",
         "SimulationError",
         "__version__",
+        "catalog",
         "check",
         "collective",
         "compare",
@@ -132,7 +133,7 @@ def test_no_module_has_the_name_of_a_public_function():
     """Importing a module sets an attribute of the package, which must not replace a function."""
     modules = {path.stem for path in Path(clustersim.__file__).parent.iterdir()}
 
-    assert not modules & set(clustersim.__all__)
+    assert modules & set(clustersim.__all__) == {"catalog"}  # which is that module
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -9,7 +9,7 @@ Each component of a step has one of four states of a device; its power is that o
 from typing import Final, Literal, NamedTuple
 
 from clustersim.answers import record
-from clustersim.catalog.machines import ClusterRecord
+from clustersim.catalog.records.machines import ClusterRecord
 from clustersim.topology.accelerator import DevicePower, device_power
 
 State = Literal["compute", "memory", "communication", "waiting"]

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from clustersim.catalog.engines import EngineRecord
-from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.launching import LaunchArguments
-from clustersim.catalog.models import ExpertShape, ModelRecord
+from clustersim.catalog.records.engines import EngineRecord
+from clustersim.catalog.records.frameworks import FrameworkRecord
+from clustersim.catalog.records.models import ExpertShape, ModelRecord
 from clustersim.scenario.load import Loaded, LoadedService
 from clustersim.simulation.service.pools import formats_of
 from clustersim.simulation.step.build import recompute_of, recompute_value

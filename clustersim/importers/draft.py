@@ -9,8 +9,8 @@ from typing import Any, Final
 from clustersim import units
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import find, look_up
-from clustersim.catalog.machines import ClusterRecord, NodeRecord
 from clustersim.catalog.reading import Document, Place
+from clustersim.catalog.records.machines import ClusterRecord, NodeRecord
 from clustersim.catalog.tree import Tree, is_fact
 from clustersim.errors import CatalogError
 

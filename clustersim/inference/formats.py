@@ -10,7 +10,7 @@ int4       16 bits        int4-weights
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from clustersim.catalog.engines import EngineRecord
+from clustersim.catalog.records.engines import EngineRecord
 from clustersim.cost.surfaces.formats import FORMATS
 from clustersim.errors import PlanError
 from clustersim.topology.accelerator import Accelerator

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
-from clustersim.catalog.engines import EngineCollectives
+from clustersim.catalog.records.engines import EngineCollectives
 from clustersim.cost import closed_form
 from clustersim.cost.kernels.collectives import LIBRARY
 from clustersim.cost.kernels.price_list import KernelPrices, LinkRates

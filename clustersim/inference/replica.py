@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.answers import in_brief
 from clustersim.arrays import Floats
-from clustersim.catalog.engines import EngineRecord
+from clustersim.catalog.records.engines import EngineRecord
 from clustersim.cost.kernels.price_list import KernelPrices
 from clustersim.cost.surfaces.grouped import ROWS
 from clustersim.inference.formats import KV_BYTES, Formats, check_formats

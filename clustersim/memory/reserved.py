@@ -11,7 +11,7 @@ is gathered or reduced on another stream adds to these.  PyTorch, ``torch/distri
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from clustersim.catalog.frameworks import ReplayFacts
+from clustersim.catalog.records.frameworks import ReplayFacts
 from clustersim.memory.allocator import SMALL, Block, Blocks
 from clustersim.memory.eager import (
     Shape,

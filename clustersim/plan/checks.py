@@ -6,7 +6,7 @@ Each problem is one line: place, key, value, what is allowed, and the nearest la
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from clustersim.catalog.frameworks import FrameworkRecord
+from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.plan.parallelism import AXES, Plan, with_ends
 from clustersim.workload.model import Transformer
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from clustersim.answers import answer_from
 from clustersim.arrays import Integers, numbered
-from clustersim.catalog.frameworks import ExpertFacts, FrameworkRecord, StateBytes
+from clustersim.catalog.records.frameworks import ExpertFacts, FrameworkRecord, StateBytes
 from clustersim.cost.compute import Seconds
 from clustersim.disturbance import Cause
 from clustersim.plan.parallelism import Plan

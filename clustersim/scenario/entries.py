@@ -12,16 +12,16 @@ from typing import Any, Final
 
 from clustersim.answers import with_definitions
 from clustersim.catalog import finding
-from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
-from clustersim.catalog.engines import EngineRecord
 from clustersim.catalog.facts import Record
-from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.libraries import LibraryRecord
-from clustersim.catalog.machines import ClusterRecord, NodeRecord
-from clustersim.catalog.models import ModelRecord
 from clustersim.catalog.prices import PricesRecord, SiteRecord
 from clustersim.catalog.reading import Document, read_yaml
+from clustersim.catalog.records.accelerators import AcceleratorRecord
+from clustersim.catalog.records.engines import EngineRecord
+from clustersim.catalog.records.frameworks import FrameworkRecord
+from clustersim.catalog.records.machines import ClusterRecord, NodeRecord
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.catalog.reliability import ReliabilityRecord
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError, ScenarioError

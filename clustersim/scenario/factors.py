@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clustersim.catalog.facts import facts
-from clustersim.catalog.machines import DeviceLinks, DeviceSwitch
+from clustersim.catalog.records.machines import DeviceLinks, DeviceSwitch
 from clustersim.scenario.schema import Scenario
 
 ACCELERATOR: Final = "cluster.node.accelerator."

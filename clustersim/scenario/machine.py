@@ -5,8 +5,8 @@ from pathlib import Path
 from clustersim.catalog.changes import Settings, changes_of
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Strict
-from clustersim.catalog.machines import ClusterRecord
 from clustersim.catalog.reading import Place
+from clustersim.catalog.records.machines import ClusterRecord
 from clustersim.catalog.tree import Tree
 from clustersim.scenario.references import resolve
 from clustersim.scenario.schema import ClusterUse

@@ -26,10 +26,10 @@ from clustersim.catalog.facts import (
     Strict,
     Whole,
 )
-from clustersim.catalog.frameworks import FrameworkRecord
 from clustersim.catalog.libraries import Algorithm, Operation
-from clustersim.catalog.machines import ClusterRecord
-from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.records.frameworks import FrameworkRecord
+from clustersim.catalog.records.machines import ClusterRecord
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.anchors import AnchorFile

@@ -7,9 +7,14 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from clustersim.catalog.engines import ActivationFormat, EngineRecord, KvFormat, WeightFormat
 from clustersim.catalog.facts import Count, Line, Seconds, Share, Strict
-from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.records.engines import (
+    ActivationFormat,
+    EngineRecord,
+    KvFormat,
+    WeightFormat,
+)
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.scenario.costs import CostsFile
 from clustersim.scenario.requests import LoadFile
 from clustersim.scenario.schema import (

@@ -20,13 +20,13 @@ from statistics import NormalDist
 from typing import Final
 
 from clustersim.answers import in_brief, record
-from clustersim.catalog.accelerators import (
+from clustersim.catalog.finding import entry_names
+from clustersim.catalog.records.accelerators import (
     AcceleratorRecord,
     FlashKernelFacts,
     Kernels,
     find_kernel_fits,
 )
-from clustersim.catalog.finding import entry_names
 from clustersim.errors import CatalogError
 
 assumed_lowest_voltage_clock: Final = 0.6

@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.arrays import Booleans, Integers
 from clustersim.bounded_cache import BoundedCache
-from clustersim.catalog.machines import ClusterRecord
+from clustersim.catalog.records.machines import ClusterRecord
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 from clustersim.topology.fabrics import build_fabric
 from clustersim.topology.fabrics.fabric import Fabric

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 from clustersim.catalog.fabrics import LinkList
-from clustersim.catalog.machines import ClusterRecord
+from clustersim.catalog.records.machines import ClusterRecord
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.topology.links import Hop
 from clustersim.topology.node import Node

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from clustersim.catalog.machines import DeviceLinks, DeviceSwitch, NodeRecord
+from clustersim.catalog.records.machines import DeviceLinks, DeviceSwitch, NodeRecord
 from clustersim.errors import CatalogError
 from clustersim.topology.links import Hop
 

@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from clustersim.answers import built_from, record
-from clustersim.catalog.models import (
+from clustersim.catalog.records.models import (
     ExpertShape,
     LatentShape,
     ModelRecord,

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clustersim.catalog.models import ExpertShape
+from clustersim.catalog.records.models import ExpertShape
 
 
 class Routing(NamedTuple):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.workload.model import build_model
 from clustersim.workload.parameters import model_parameters
 

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from clustersim.catalog.frameworks import ExpertFacts, KernelFacts
-from clustersim.catalog.models import ExpertShape
+from clustersim.catalog.records.frameworks import ExpertFacts, KernelFacts
+from clustersim.catalog.records.models import ExpertShape
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.kernels import Collective, Gemm
 from clustersim.workload.model import Transformer

@@ -19,10 +19,10 @@ from clustersim.calibration.runs.kernels import kernel_seconds, read_kernels
 from clustersim.calibration.runs.replays import read_runs, run_seconds
 from clustersim.calibration.runs.request import calibrate, read_request
 from clustersim.catalog import finding
-from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import sourced
-from clustersim.catalog.frameworks import FrameworkRecord
+from clustersim.catalog.records.accelerators import AcceleratorRecord
+from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.catalog.tree import Tree
 from clustersim.runs.executors import workers
 from clustersim.runs.workers import InProcess

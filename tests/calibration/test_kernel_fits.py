@@ -18,9 +18,9 @@ from clustersim.calibration.kernels.fits import (
     kernel_files,
 )
 from clustersim.calibration.kernels.tables import read_tables
-from clustersim.catalog.accelerators import AcceleratorRecord, find_kernel_fits
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import entry_names, find
+from clustersim.catalog.records.accelerators import AcceleratorRecord, find_kernel_fits
 from clustersim.catalog.tree import Tree
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.runs.workers import InProcess

@@ -6,9 +6,9 @@ import pytest
 from typer.main import get_command
 
 from clustersim.calibration.runs.coefficients import accelerator_coefficients, fact_at
-from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import entry_names, find
+from clustersim.catalog.records.accelerators import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cli import app
 from clustersim.validation.case_runs import select_groups

@@ -13,8 +13,8 @@ from clustersim.catalog import finding
 from clustersim.catalog.changes import changes_of
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Count, Fact, Record, SourcedValue, Strict, sourced
-from clustersim.catalog.machines import NicFacts
 from clustersim.catalog.reading import parse_yaml, read_yaml
+from clustersim.catalog.records.machines import NicFacts
 from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError

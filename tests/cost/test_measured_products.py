@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import find
+from clustersim.catalog.records.accelerators import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cost.kernels.price_list import KernelPrices
 from clustersim.cost.kernels.products import gemm_seconds, training_terms

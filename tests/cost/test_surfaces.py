@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import find
+from clustersim.catalog.records.accelerators import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.cost.surfaces.decode import DECODE
 from clustersim.cost.surfaces.exchange import EXCHANGE, ONCE, TWICE

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clustersim.catalog.engines import EngineRecord
+from clustersim.catalog.records.engines import EngineRecord
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import WEIGHTS, Formats
 from clustersim.inference.layout import Layout

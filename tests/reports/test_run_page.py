@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog.finding import entry_names
-from clustersim.catalog.machines import NodeRecord
+from clustersim.catalog.records.machines import NodeRecord
 from clustersim.render.layouts.node import node as node_layout
 from clustersim.render.page.page import Chart, Drawing, Page, Section, render, with_units
 from clustersim.render.palette import DARK, LIGHT

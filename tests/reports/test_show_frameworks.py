@@ -6,7 +6,7 @@ import pytest
 
 from clustersim.catalog import finding
 from clustersim.catalog.facts import facts
-from clustersim.catalog.frameworks import FrameworkRecord, KernelFacts
+from clustersim.catalog.records.frameworks import FrameworkRecord, KernelFacts
 from clustersim.reports.show.answer import DEFAULTS, UNITS, UNSUPPORTED, profile_rows
 from clustersim.scenario.entries import entry
 from commands import output

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog.fabrics import LinkList
-from clustersim.catalog.machines import HostFacts
+from clustersim.catalog.records.machines import HostFacts
 from clustersim.errors import CatalogError
 from clustersim.scenario.load import load
 from clustersim.topology.cluster import build_cluster

@@ -10,7 +10,7 @@ import pytest
 from clustersim.catalog import finding
 from clustersim.catalog.fabrics import Dragonfly, Torus
 from clustersim.catalog.facts import facts
-from clustersim.catalog.machines import DeviceLinks, DeviceSwitch
+from clustersim.catalog.records.machines import DeviceLinks, DeviceSwitch
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.scenario.entries import entry
 from clustersim.topology.cluster import build_cluster

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.catalog.models import LatentShape
+from clustersim.catalog.records.models import LatentShape
 from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
 from clustersim.workload.flops import layer_forward_flops, logits_forward_flops

@@ -15,7 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.catalog import finding
-from clustersim.catalog.models import FAMILIES, ExpertShape, LatentShape, ModelRecord, WindowShape
+from clustersim.catalog.records.models import (
+    FAMILIES,
+    ExpertShape,
+    LatentShape,
+    ModelRecord,
+    WindowShape,
+)
 from clustersim.errors import CatalogError
 from clustersim.importers.draft import Choices
 from clustersim.importers.models import READERS, WITH_TEXT, import_config

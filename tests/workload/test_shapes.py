@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.workload.shapes import FAMILIES, shape_of
 
 

@@ -15,13 +15,13 @@ from clustersim.calibration.kernels.surfaces import SurfaceRows
 from clustersim.calibration.kernels.tables import KernelTables, MeasuredKernel
 from clustersim.calibration.linear import Array
 from clustersim.catalog import finding
-from clustersim.catalog.accelerators import (
+from clustersim.catalog.checking import checked
+from clustersim.catalog.records.accelerators import (
     AcceleratorRecord,
     KernelFit,
     KernelsRecord,
     find_kernel_fits,
 )
-from clustersim.catalog.checking import checked
 from clustersim.catalog.tree import Tree
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.errors import CatalogError

@@ -27,11 +27,11 @@ from clustersim.calibration.kernels.surfaces import (
 )
 from clustersim.calibration.kernels.tables import read_tables
 from clustersim.calibration.runs.files import four_digits
-from clustersim.catalog.accelerators import KernelsRecord, find_kernel_fits
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import facts
 from clustersim.catalog.files import shown
 from clustersim.catalog.reading import parse_yaml
+from clustersim.catalog.records.accelerators import KernelsRecord, find_kernel_fits
 from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError, ScenarioError

@@ -24,7 +24,7 @@ from clustersim.calibration.runs.coefficients import (
 )
 from clustersim.calibration.runs.kernels import KernelRow, kernel_seconds
 from clustersim.calibration.runs.replays import MeasuredRun, run_seconds
-from clustersim.catalog.accelerators import AcceleratorRecord
+from clustersim.catalog.records.accelerators import AcceleratorRecord
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 
 # --- rows -----------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
-from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.facts import SourcedValue, facts
-from clustersim.catalog.frameworks import FrameworkRecord
+from clustersim.catalog.records.accelerators import AcceleratorRecord
+from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.cost.kernels.products import training_terms
 from clustersim.topology.accelerator import build_accelerator
 

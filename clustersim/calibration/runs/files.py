@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from clustersim.calibration.runs.answer import Calibration, FittedCoefficient
 from clustersim.calibration.runs.coefficients import FIT
-from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Record
 from clustersim.catalog.reading import Document, parse_yaml
+from clustersim.catalog.records.accelerators import AcceleratorRecord
 from clustersim.catalog.tree import Tree, is_fact
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError

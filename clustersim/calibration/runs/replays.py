@@ -19,8 +19,8 @@ from clustersim.calibration.runs.coefficients import (
     framework_coefficients,
     with_values,
 )
-from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.facts import Record, facts
+from clustersim.catalog.records.accelerators import AcceleratorRecord
 from clustersim.errors import ClustersimError
 from clustersim.memory.peak import estimate_memory
 from clustersim.program.job import Job

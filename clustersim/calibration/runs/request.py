@@ -13,10 +13,10 @@ from clustersim.calibration.runs.answer import Calibration, NotFitted, fit_accel
 from clustersim.calibration.runs.kernels import KernelRow, KernelTable, read_kernels
 from clustersim.calibration.runs.replays import MeasuredRun, read_runs
 from clustersim.catalog import finding
-from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.checking import checked
 from clustersim.catalog.files import shown
 from clustersim.catalog.reading import Document
+from clustersim.catalog.records.accelerators import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.validation.case_runs import select_groups

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.finding import entry_names, find
-from clustersim.catalog.models import FAMILIES
+from clustersim.catalog.records.models import FAMILIES
 from clustersim.catalog.tree import bare
 from clustersim.importers.launch import commands
 from clustersim.importers.launch.options import Option, positionals

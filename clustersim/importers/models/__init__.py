@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.checking import checked
-from clustersim.catalog.models import FAMILIES, ModelRecord
 from clustersim.catalog.problems import as_stated
 from clustersim.catalog.reading import Place
+from clustersim.catalog.records.models import FAMILIES, ModelRecord
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError
 from clustersim.importers.draft import Draft

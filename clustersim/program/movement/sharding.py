@@ -26,7 +26,7 @@ for the factor before.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from clustersim.catalog.frameworks import ShardingFacts
+from clustersim.catalog.records.frameworks import ShardingFacts
 from clustersim.cost.kernels.products import stream_seconds
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer

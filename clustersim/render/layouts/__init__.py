@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from clustersim.catalog.fabrics import Dragonfly, FatTree, LinkList, SingleSwitch, Torus
-from clustersim.catalog.machines import ClusterRecord
+from clustersim.catalog.records.machines import ClusterRecord
 from clustersim.render.diagram import Diagram
 from clustersim.render.layouts.node import node
 from clustersim.render.layouts.rings import dragonfly, torus

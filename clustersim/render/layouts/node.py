@@ -6,7 +6,7 @@ widest links on the rim.  Switches and host bridges are in rows above their devi
 
 from typing import Final, NamedTuple
 
-from clustersim.catalog.machines import DeviceLinks, DeviceSwitch, NicFacts, NodeRecord
+from clustersim.catalog.records.machines import DeviceLinks, DeviceSwitch, NicFacts, NodeRecord
 from clustersim.render.diagram import (
     DEVICE,
     NIC,

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from clustersim.catalog.machines import DeviceLinks, DeviceSwitch, NicFacts, NodeRecord
+from clustersim.catalog.records.machines import DeviceLinks, DeviceSwitch, NicFacts, NodeRecord
 from clustersim.render.diagram import (
     DEVICE,
     NIC,

@@ -8,7 +8,7 @@ from math import cos, pi
 from typing import Final, NamedTuple
 
 from clustersim.catalog.fabrics import Dragonfly, Torus
-from clustersim.catalog.machines import ClusterRecord
+from clustersim.catalog.records.machines import ClusterRecord
 from clustersim.render.diagram import (
     DEVICE,
     SWITCH,

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from clustersim.catalog.fabrics import FatTree, LinkList, SingleSwitch
-from clustersim.catalog.machines import ClusterRecord
+from clustersim.catalog.records.machines import ClusterRecord
 from clustersim.render.diagram import (
     DEVICE,
     SWITCH,

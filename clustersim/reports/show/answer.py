@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
 
-from clustersim.catalog.accelerators import AcceleratorRecord, find_kernel_fits
-from clustersim.catalog.frameworks import FrameworkRecord, KernelFacts
-from clustersim.catalog.machines import ClusterRecord, NodeRecord
+from clustersim.catalog.records.accelerators import AcceleratorRecord, find_kernel_fits
+from clustersim.catalog.records.frameworks import FrameworkRecord, KernelFacts
+from clustersim.catalog.records.machines import ClusterRecord, NodeRecord
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import ScenarioError
 from clustersim.reports.show.derived import Derived, derived_of, derived_of_cluster

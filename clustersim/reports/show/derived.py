@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from math import fsum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clustersim.catalog.accelerators import AcceleratorRecord
-from clustersim.catalog.machines import ClusterRecord, NodeRecord
-from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.records.accelerators import AcceleratorRecord
+from clustersim.catalog.records.machines import ClusterRecord, NodeRecord
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.cost.prices import TERMS, price_of
 from clustersim.render.tables import percent
 from clustersim.scenario.schema import Scenario

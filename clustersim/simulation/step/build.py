@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from clustersim.answers import answer_from
 from clustersim.catalog.files import is_file
-from clustersim.catalog.frameworks import FrameworkRecord
+from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.catalog.tree import nearest
 from clustersim.disturbance import Draw
 from clustersim.errors import PlanError

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from typing import Any, Final
 
-from clustersim.catalog.machines import StorageFacts
+from clustersim.catalog.records.machines import StorageFacts
 from clustersim.cost.host import host_rate
 from clustersim.engine.network.background_traffic import contended_seconds
 from clustersim.engine.network.fairness import Problem, max_min_rates

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from clustersim.catalog.frameworks import FrameworkRecord
-from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.records.frameworks import FrameworkRecord
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.errors import ScenarioError
 from clustersim.plan.checks import divisors
 from clustersim.scenario.entries import entry

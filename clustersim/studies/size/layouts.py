@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from clustersim.answers import answer_from
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.finding import find
-from clustersim.catalog.frameworks import FrameworkRecord
+from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.errors import PlanError
 from clustersim.plan.checks import divisors
 from clustersim.scenario.entries import entry

@@ -7,7 +7,7 @@ graph search (except for explicit lists of cables), so that cost does not grow w
 
 from clustersim.answers import built_from
 from clustersim.catalog.fabrics import FatTree, LinkList, SingleSwitch, Torus
-from clustersim.catalog.machines import ClusterRecord
+from clustersim.catalog.records.machines import ClusterRecord
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
 from clustersim.topology.fabrics.explicit import build_explicit
 from clustersim.topology.fabrics.fabric import Fabric, SwitchFabric

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 from pydantic import PositiveInt
 
 from clustersim.catalog.checking import shipped_record
-from clustersim.catalog.engines import EngineRecord
 from clustersim.catalog.facts import Record, Strict
-from clustersim.catalog.machines import ClusterRecord
-from clustersim.catalog.models import ModelRecord
+from clustersim.catalog.records.engines import EngineRecord
+from clustersim.catalog.records.machines import ClusterRecord
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.inference.formats import WEIGHTS, Formats
 from clustersim.inference.layout import Layout
 from clustersim.inference.replica import build_replica

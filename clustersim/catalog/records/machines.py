@@ -7,7 +7,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clustersim.catalog.accelerators import AcceleratorRecord
 from clustersim.catalog.fabrics import Dragonfly, FabricShape
 from clustersim.catalog.facts import (
     MAX_IN_NODE,
@@ -25,6 +24,7 @@ from clustersim.catalog.facts import (
     Whole,
 )
 from clustersim.catalog.libraries import LibraryRecord
+from clustersim.catalog.records.accelerators import AcceleratorRecord
 
 
 class NodePowerFacts(Strict):
