@@ -3,12 +3,14 @@
 import os
 import shutil
 from contextlib import contextmanager
+from importlib.resources import files
 
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ANSWERED = "return document.getElementById('status').textContent.startsWith('answered')"
 DRAWN = "return document.documentElement.dataset.drawn === 'true'"
+WIDE = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 def started():
@@ -64,3 +66,22 @@ def screen(browser, width, height=900, *, dark=False):
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def faults(browser):
+    """Return what axe-core takes for serious or critical, with the first element of each.
+
+    Drawings are left out, whose thousands of shapes take half a minute; they have their own tests.
+    """
+    browser.set_script_timeout(200)
+    browser.execute_script((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
+    options = "{exclude: ['svg']}, {resultTypes: ['violations']}"
+    found = browser.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        f"axe.run({options}).then((r) => done(r.violations))"
+    )
+    return [
+        (each["id"], each["nodes"][0]["html"][:160], each["nodes"][0]["failureSummary"])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]

@@ -1,17 +1,14 @@
 """The page to explore in, in a real browser: each view answers, links hold, choices say why."""
 
 import threading
-from importlib.resources import files
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from browsers import ANSWERED, DRAWN, complaints, find, screen, wait
+from browsers import ANSWERED, DRAWN, WIDE, complaints, faults, find, screen, wait
 from clustersim.explore.pool import Pool
 from clustersim.explore.question import Home
 from clustersim.explore.server import Site
-from clustersim.render.page.page import write_page
-from pages import page_of
 
 pytestmark = pytest.mark.large
 
@@ -171,9 +168,6 @@ def test_hostile_values_of_an_address_are_text(browser, site):
     assert complaints(browser) == []
 
 
-WIDE = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-
-
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (390, True)])
 def test_no_serious_fault_of_accessibility(browser, site, width, dark):
     """Contrast, names of controls and the order of headings, on a wide and a narrow screen."""
@@ -183,29 +177,6 @@ def test_no_serious_fault_of_accessibility(browser, site, width, dark):
         wait(browser, DRAWN)
         assert browser.execute_script(WIDE) <= 0
         assert faults(browser) == []
-
-
-def test_no_serious_fault_of_accessibility_on_the_page_of_a_run(browser, tmp_path):
-    """The report that `clustersim run` writes."""
-    write_page(page_of("A step")[1], tmp_path / "report")
-    browser.get((tmp_path / "report.html").as_uri())
-    wait(browser, DRAWN)
-
-    assert faults(browser) == []
-
-
-def faults(browser):
-    """Return what axe-core takes for serious or critical, with the first element of each."""
-    browser.set_script_timeout(200)
-    browser.execute_script((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
-    found = browser.execute_async_script(
-        "const done = arguments[arguments.length - 1]; axe.run().then((r) => done(r.violations))"
-    )
-    return [
-        (each["id"], each["nodes"][0]["html"][:160], each["nodes"][0]["failureSummary"])
-        for each in found
-        if each["impact"] in ("serious", "critical")
-    ]
 
 
 def test_the_form_is_used_with_keys_alone(page):
