@@ -6,6 +6,7 @@ SCENARIO ?= scenarios/frontier-1t.yaml
 JOBS     ?= 2
 PYTEST   ?=
 BENCH    ?=
+OTHERS   ?=
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -23,7 +24,7 @@ REPORT := $(CURDIR)/runs/$(basename $(notdir $(SCENARIO)))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "Variables: PYTHON=$(PYTHON) SCENARIO=$(SCENARIO) JOBS=$(JOBS) PYTEST='arguments for pytest' BENCH='arguments for benchmarks'"
+	@echo "Variables: PYTHON=$(PYTHON) SCENARIO=$(SCENARIO) JOBS=$(JOBS) PYTEST='arguments for pytest' BENCH='arguments for benchmarks' OTHERS='further Pythons for the wheel'"
 
 setup: $(STAMP) ## install the pinned environment into .venv (the other targets do it when needed)
 
@@ -68,7 +69,7 @@ types: $(STAMP) ## check types
 	@$(BIN)/python -m mypy
 
 wheel-test: $(STAMP) ## build the wheel, install it alone, run a shipped scenario from elsewhere
-	@.ci/wheel-test $(BIN)/python
+	@.ci/wheel-test $(BIN)/python $(OTHERS)
 
 lock: ## choose new versions within the ranges of pyproject.toml
 	@rm -rf build/lock
