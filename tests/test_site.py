@@ -168,10 +168,12 @@ def test_every_verb_every_section_and_every_public_name_has_a_page(pages):
     assert {
         name for name in sections if f"{name}:" not in pages[f"scenario/keys/{name}.html"].text
     } == set()
+    documented = {name: getattr(clustersim, name) for name in public - {"catalog"}}
+    documented["catalog"] = clustersim.catalog.machines
     assert {
         name
-        for name in public
-        if getdoc(getattr(clustersim, name)).split(".")[0] not in pages[f"api/{name}.html"].text
+        for name, thing in documented.items()
+        if getdoc(thing).split(".")[0] not in pages[f"api/{name}.html"].text
     } == set()
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -308,6 +309,18 @@ def test_several_pictures_are_one_figure():
 
     assert first.get_position().y0 > second.get_position().y1
     assert [text.get_text() for text in figure.texts].count(HEAD["title"]) == 2
+
+
+@pytest.mark.parametrize("headline", ["", "Two of a kind"])
+def test_a_title_lay_on_the_legend_of_its_axes(headline):
+    """Of charts with legends of their own, one above the other, no words touch other words."""
+    lines = next(picture for picture in PICTURES if isinstance(picture, Lines))
+    figure = figures.figure_of([lines, lines], headline)
+    boxes = [text.get_window_extent() for text in figure.texts]
+    boxes += [axes.get_legend().get_window_extent() for axes in figure.axes]
+
+    assert len(figure.axes) == 2
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
 
 
 def bounds(collection):

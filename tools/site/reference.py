@@ -186,14 +186,21 @@ def python_pages() -> Content:
     things = {name: getattr(clustersim, name) for name in clustersim.__all__}
     errors = {name: thing for name, thing in things.items() if _is_error(thing)}
     pages = {
-        name: thing for name, thing in things.items() if callable(thing) and name not in errors
+        name: thing
+        for name, thing in things.items()
+        if (callable(thing) or inspect.ismodule(thing)) and name not in errors
     }
     yield "api/README.md", "\n".join(_public(pages))
     yield "api/errors.md", "\n".join(["# Errors\n", *map(_documented, errors.values())])
     for name, thing in pages.items():
-        shown = [thing, *filter(None, [_answer(thing)])]
+        shown = _members(thing) or [thing, *filter(None, [_answer(thing)])]
         heading = f"# clustersim.{name}\n"
         yield f"api/{name}.md", "\n".join([heading, *map(_documented, shown)])
+
+
+def _members(thing: Any) -> list[Any]:
+    """Return the public functions of a module; none of what is no module."""
+    return [getattr(thing, name) for name in thing.__all__] if inspect.ismodule(thing) else []
 
 
 def _is_error(thing: Any) -> bool:

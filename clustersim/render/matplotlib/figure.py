@@ -132,11 +132,11 @@ def _place_axes(
     span = width - left - right
     axes: list[Axes] = []
     for title, room in zip(titles, rooms, strict=True):
-        above += room.above
         if title:
-            place = 0.12 / width, 1 - (above - 0.08) / total
+            below = above if axes else above + TITLE  # a gap has room for a title
+            place = 0.12 / width, 1 - (below - 0.08) / total
             figure.text(*place, title, size=9.5, weight="bold", va="bottom")
-        above += room.height
+        above += room.above + room.height
         corner = left / width, 1 - above / total
         axes.append(figure.add_axes((*corner, span / width, room.height / total)))
         above += room.below + GAP
