@@ -105,13 +105,21 @@ def test_studies_take_plain_values():
     swept = clustersim.sweep(scenario, over={"plan.tensor": [1], "plan.data": 2}, jobs=1)
     pair = clustersim.compare([scenario, {**scenario, "recompute": "none"}], jobs=1)
     curve = clustersim.scale(scenario, strong=[16], jobs=1).curves[0]
+    one = clustersim.scale(scenario, strong=16, jobs=1).curves[0]
     [timing] = clustersim.collective("dgx-h100", "all-reduce", devices=8, bytes=2**20).timings
+    machine = {"name": "dgx-h100", "nic": {"bandwidth": "1 GB/s"}}
+    [slow, quick] = [
+        clustersim.collective(given, "all-reduce", devices=16, bytes=2**30).timings[0]
+        for given in (machine, "dgx-h100")
+    ]
 
     assert [row["step_time_s"] for row in swept.points] == [step]
     assert [run.name for run in pair.runs] == ["scenario (1)", "scenario (2)"]
     assert pair.runs[0].answer.step_time_s == step
     assert curve.points[0].devices == 16
+    assert one == curve
     assert timing.bytes == 2**20
+    assert slow.time_s > 10 * quick.time_s
 
 
 @pytest.mark.parametrize(

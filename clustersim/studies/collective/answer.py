@@ -1,7 +1,8 @@
 """Collectives by size, with the columns of nccl-tests, alone or with concurrent traffic."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from clustersim.answers import Presentable, record
 from clustersim.catalog.changes import Settings
@@ -85,7 +86,7 @@ class CollectiveAnswer(Presentable):
 
 
 def collective(
-    cluster: str,
+    cluster: str | Mapping[str, Any],
     op: str,
     *,
     devices: int | None = None,
@@ -101,7 +102,8 @@ def collective(
 
     Parameters
     ----------
-    cluster : file or name of a shipped cluster
+    cluster : file or name of a shipped cluster, or keys and values as those of the section
+        `cluster` of a scenario: ``{"name": "polaris", "node": "my-node"}``
     op : operation: all-reduce, reduce-scatter, all-gather, broadcast, reduce, all-to-all, send or
         barrier
     devices : use the first N devices
@@ -135,7 +137,7 @@ def collective(
     others = tuple(map(background_of, background))
     record = load_cluster(cluster, None, settings_of(settings))
     last = max([*ranks, *(device for other in others for device in other.devices)], default=0)
-    machine = build_cluster(record, nodes_for(record, last, f"--cluster {cluster}"))
+    machine = build_cluster(record, nodes_for(record, last, f"--cluster {record.name}"))
     check_operation(ranks, op, f"--op {op}", OPERATIONS)
     for text, other in zip(background, others, strict=True):
         check_operation(other.devices, other.operation, f"--with '{text}'", (*OPERATIONS, *COPIES))

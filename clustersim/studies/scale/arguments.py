@@ -75,11 +75,13 @@ class CurveRequest:
     base: int | None = None
 
 
-def device_counts(option: str, counts: str | Sequence[int] | None) -> tuple[int, ...]:
+def device_counts(option: str, counts: str | int | Sequence[int] | None) -> tuple[int, ...]:
     """Return the numbers of devices that an option lists, in increasing order.
 
     >>> device_counts("--weak", "128,192"), device_counts("--weak", "128:1024")
     ((128, 192), (128, 256, 512, 1024))
+    >>> device_counts("strong", 64)
+    (64,)
 
     Raises
     ------
@@ -88,7 +90,8 @@ def device_counts(option: str, counts: str | Sequence[int] | None) -> tuple[int,
     """
     if counts is None:
         return ()
-    text = counts if isinstance(counts, str) else ",".join(map(str, counts))
+    several = [counts] if isinstance(counts, int) else counts
+    text = several if isinstance(several, str) else ",".join(map(str, several))
     try:
         return tuple(sorted(counts_of(text))) if text or counts == "" else ()
     except ValueError as problem:

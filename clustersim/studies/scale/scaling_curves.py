@@ -102,8 +102,8 @@ def loss(run: RunPoint, reference: RunPoint) -> dict[str, float]:
 def scale(
     scenarios: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
     *,
-    weak: str | Sequence[int] | None = None,
-    strong: str | Sequence[int] | None = None,
+    weak: str | int | Sequence[int] | None = None,
+    strong: str | int | Sequence[int] | None = None,
     axis: str | None = None,
     against: int | None = None,
     settings: Settings = (),
