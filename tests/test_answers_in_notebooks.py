@@ -142,6 +142,15 @@ def test_a_chart_is_drawn_by_its_own_name():
     assert charts.timeline().texts[0].get_text().startswith("Pipeline bubbles")
 
 
+def test_a_line_across_a_chart_crossed_the_charts_below():
+    """What spans the paper of a page spans its own chart, of several one above the other."""
+    shapes = answer_of("run").plot.memory(backend="plotly").layout.shapes
+
+    assert [(shape.xref, shape.yref) for shape in shapes] == [
+        ("x domain", "y"), ("x2 domain", "y2")
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "command"),
     [

@@ -1,6 +1,6 @@
-"""Finds and reads YAML files into typed, sourced records; no physics.
+"""The catalogue: YAML files as typed, sourced records, and as data frames; no physics.
 
-Its public names return the catalogue as data frames of pandas, in SI units:
+Its public names return data frames of pandas, in SI units:
 
 >>> import clustersim
 >>> clustersim.catalog.machines().loc["frontier", "accelerator"]

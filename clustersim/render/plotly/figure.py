@@ -47,7 +47,12 @@ def shown_figure(drawn: Stacked) -> "PlotlyFigure":
         "height": top + height + BOTTOM,
         "margin": {"l": 10, "r": max(map(_right, plots)), "t": top, "b": BOTTOM},
         "showlegend": True,
-        "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": 1 + bool(headline) * LINE / height,
+            "yanchor": "bottom",
+        },
         "paper_bgcolor": colour("ground"),
         "plot_bgcolor": colour("ground"),
         "font": {"color": colour("ink"), "size": 12},
@@ -108,9 +113,10 @@ def _add(layout: Figure, plot: Plot, number: int, place: tuple[float, float]) ->
 
 
 def _placed(item: Figure, number: int) -> Figure:
-    """Return a note or a line of a chart at its axes, where it is not at the edge of the paper."""
-    across = "paper" if item.get("xref") == "paper" else f"x{number}"
-    return {**item, "xref": across, "yref": f"y{number}"}
+    """Return a note or a shape of a chart at its axes; what spans the paper spans the chart."""
+    ends = {name: " domain" * (item.get(f"{name}ref") == "paper") for name in "xy"}
+    place = str(number) if number > 1 else ""
+    return {**item, **{f"{name}ref": f"{name}{place}{end}" for name, end in ends.items()}}
 
 
 def _entries(pictures: Sequence[Picture], plots: Sequence[Plot]) -> list[Entry]:
