@@ -30,6 +30,7 @@ def test_a_notebook_is_short_and_has_no_outputs(name):
 
 
 @pytest.mark.large
+@pytest.mark.exhaustive  # `make wheel-test` runs them as well, where only the wheel is installed
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.filterwarnings("default")  # of the libraries of the kernel
 def test_a_notebook_runs_and_shows_something_in_each_cell(name, tmp_path):
