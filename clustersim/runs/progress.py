@@ -72,7 +72,7 @@ def usual_progress(verb: str) -> Callable[[int, int], None]:
 
     That is a bar in a notebook, and nothing elsewhere.
     """
-    return NotebookBar(verb).update if _in_notebook() else ignore_progress
+    return NotebookBar(Pace(verb)).update if _in_notebook() else ignore_progress
 
 
 def _in_notebook() -> bool:
@@ -91,30 +91,22 @@ class NotebookBar:
 
     Attributes
     ----------
-    verb : of the study
-    things : that are counted
-    clock : the present time [s]
+    pace : of the runs, with their names
     """
 
-    verb: str
-    things: str = "runs"
-    clock: Callable[[], float] = time.monotonic
+    pace: Pace
     _handle: Any = field(default=None, init=False)
     _shown: float = field(default=0.0, init=False)
-    _pace: Pace = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._pace = Pace(self.verb, self.things, self.clock)
 
     def update(self, completed: int, total: int, note: str = "") -> None:
         """Show the progress, at most every `OFTEN` seconds and at the end."""
-        now = self.clock()
+        now = self.pace.clock()
         if completed < total and self._handle is not None and now - self._shown < OFTEN:
             return
         self._shown = now
-        line = self._pace.line(completed, total, note)
+        line = self.pace.line(completed, total, note)
         if completed >= total:
-            line = f"{self.verb}: {total:,} {self.things}{note}"
+            line = f"{self.pace.verb}: {total:,} {self.pace.things}{note}"
         bar = f'<progress value="{completed}" max="{total}"></progress> ' * (completed < total)
         self._show({"text/plain": line, "text/html": f"<div>{bar}{escape(line)}</div>"})
 

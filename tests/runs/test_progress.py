@@ -1,6 +1,6 @@
 """Progress in a notebook."""
 
-from clustersim.runs.progress import NotebookBar, ignore_progress, usual_progress
+from clustersim.runs.progress import NotebookBar, Pace, ignore_progress, usual_progress
 
 
 class Recorded(NotebookBar):
@@ -14,7 +14,7 @@ class Recorded(NotebookBar):
 def test_a_bar_changes_a_few_times_a_second_and_ends_as_a_line():
     """Of 100 runs in a second it shows some, the last without the bar and without a time."""
     now = [0.0]
-    bar = Recorded("sweep", clock=lambda: now[0])
+    bar = Recorded(Pace("sweep", clock=lambda: now[0]))
     for completed in range(101):
         now[0] = completed / 100
         bar.update(completed, 100)

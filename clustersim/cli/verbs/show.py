@@ -61,23 +61,20 @@ def show(
     from clustersim.reports.show.answer import page
     from clustersim.reports.show.text import find_entry, find_schedule
 
-    if len(names) > 1:
-        _reject_options(", ".join(names), "schedule", {"--nodes": nodes})
-        shaped, written = (stages, microbatches, chunks), figure_formats(figures)
-        folder = _folder("schedules", out, written, json_output)
-        _compare_schedules(names, shaped, folder, written, json_output, force)
-        return
-    (name,) = names
-    entry = find_entry(name)
-    shape = {"--stages": stages, "--microbatches": microbatches, "--chunks": chunks}
-    formats = figure_formats(figures)
-    files = {"--out": out, "--figures": figures, "--force": force or None}
+    name, formats = ", ".join(names), figure_formats(figures)
+    entry = find_entry(name) if len(names) == 1 else None
     if entry is None:
         _reject_options(name, "schedule", {"--nodes": nodes})
         shaped = stages, microbatches, chunks
-        folder = _folder(Path(name).stem, out, formats, json_output)
-        _show_schedule(find_schedule(name), shaped, folder, formats, json_output, force)
+        if len(names) == 1:
+            folder = _folder(Path(name).stem, out, formats, json_output)
+            _show_schedule(find_schedule(name), shaped, folder, formats, json_output, force)
+        else:
+            folder = _folder("schedules", out, formats, json_output)
+            _compare_schedules(names, shaped, folder, formats, json_output, force)
         return
+    shape = {"--stages": stages, "--microbatches": microbatches, "--chunks": chunks}
+    files = {"--out": out, "--figures": figures, "--force": force or None}
     machine = entry.kind in ("cluster", "node")
     unused = shape if machine else {**shape, **files}
     _reject_options(

@@ -5,6 +5,7 @@ The answer has the bubble and the microbatches in flight; the text can be read b
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +22,8 @@ from clustersim.program.uniform import uniform_program
 from clustersim.render.charts.picture import Axis
 from clustersim.render.charts.timeline import STEP_KINDS
 from clustersim.render.charts.timeline import Timeline as TimelineChart
-from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
 from clustersim.render.matplotlib import write_figure
+from clustersim.reports.show.files import write_files
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT, Timeline, Track
 from clustersim.units import counted
 
@@ -211,19 +212,8 @@ def picture(shown: ReplayedSchedule) -> TimelineChart:
 def write(
     shown: ReplayedSchedule, folder: Path, *, formats: Sequence[str] = (), force: bool = False
 ) -> list[str]:
-    """Write the steps as text, and the picture in some formats; return the file names.
-
-    Raises
-    ------
-    ScenarioError
-        when the folder already exists or is not writable.
-    """
-    check_free(folder, force=force)
-    names = [SUMMARY, STEPS, *(f"schedule.{format}" for format in formats)]
-    with replacing(folder) as new:
-        about = {"name": shown.schedule.name, "kind": "schedule", **to_json(shown.answer)}
-        write_summary(about, names, new)
-        (new / STEPS).write_text(page(shown) + "\n", encoding="utf-8")
-        if formats:
-            write_figure(picture(shown), new / "schedule", formats)
-    return names
+    """Write the steps as text, and the picture, as `write_files`."""
+    about = {"name": shown.schedule.name, "kind": "schedule", **to_json(shown.answer)}
+    drawings = {"schedule": partial(write_figure, picture(shown))}
+    texts = {STEPS: page(shown) + "\n"}
+    return write_files(folder, about, drawings, texts=texts, formats=formats, force=force)

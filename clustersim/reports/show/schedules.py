@@ -5,8 +5,9 @@ however many chunks of it a stage runs.  All schedules have the same stages and 
 each stage computes equally long under each of them, and the rest is its bubble.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +16,9 @@ from clustersim.errors import ScenarioError
 from clustersim.program.schedules import Schedule
 from clustersim.render.charts.picture import Stacked
 from clustersim.render.charts.timeline import Timeline, on_one_axis
-from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
 from clustersim.render.matplotlib import write_figure
 from clustersim.render.tables import aligned, percent
+from clustersim.reports.show.files import write_files
 from clustersim.reports.show.schedule import SLOTS, ReplayedSchedule, picture, replay_schedule
 from clustersim.units import counted, format_number
 
@@ -183,23 +184,12 @@ def _title(answer: ComparedSchedule) -> str:
 def write(
     replayed: Sequence[Replayed], folder: Path, *, formats: Sequence[str] = (), force: bool = False
 ) -> list[str]:
-    """Write the answer, and the figure in some formats; return the file names.
-
-    Raises
-    ------
-    ScenarioError
-        when the folder already exists or is not writable.
-    """
-    check_free(folder, force=force)
+    """Write the answer and the figure, as `write_files`."""
     answer = answer_of(replayed)
-    names = [SUMMARY, *(f"{STEM}.{format}" for format in formats)]
-    with replacing(folder) as new:
-        values: Mapping[str, object] = {"kind": "schedules", **to_json(answer)}
-        write_summary(values, names, new)
-        if formats:
-            drawn = Stacked(_headline(answer), (*pictures(replayed),))
-            write_figure(drawn, new / STEM, formats)
-    return names
+    drawn = Stacked(_headline(answer), (*pictures(replayed),))
+    about = {"kind": "schedules", **to_json(answer)}
+    drawings = {STEM: partial(write_figure, drawn)}
+    return write_files(folder, about, drawings, formats=formats, force=force)
 
 
 def _headline(answer: ComparedSchedules) -> str:

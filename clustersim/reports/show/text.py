@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from clustersim.program.schedules import SCHEDULES, Schedule
 from clustersim.program.schedules.written import read_schedule
 from clustersim.render.tables import format_value, percent
 from clustersim.reports.show.answer import FactRow, KernelRow, Page
+from clustersim.reports.show.files import write_files
 from clustersim.scenario.entries import KINDS, Entry, entry, entry_of_file, kinds_of
 
 if TYPE_CHECKING:
@@ -93,23 +95,11 @@ def write(
     page: Page, pictures: "Mapping[str, Diagram]", folder: Path, *, formats: Sequence[str] = (),
     force: bool = False,
 ) -> list[str]:  # fmt: skip
-    """Write the page as ``summary.json`` and pictures in some formats; return the file names.
-
-    Raises
-    ------
-    ScenarioError
-        when the folder already exists or is not writable.
-    """
-    from clustersim.render.folder import SUMMARY, check_free, replacing, write_summary
+    """Write the page and its pictures, as `write_files`."""
     from clustersim.render.matplotlib.diagram import write_diagram
 
-    check_free(folder, force=force)
-    names = [SUMMARY, *(f"{stem}.{end}" for stem in pictures for end in formats)]
-    with replacing(folder) as new:
-        write_summary(to_json(page.answer), names, new)
-        for stem, diagram in pictures.items() if formats else ():
-            write_diagram(diagram, new / stem, formats)
-    return names
+    drawings = {stem: partial(write_diagram, diagram) for stem, diagram in pictures.items()}
+    return write_files(folder, to_json(page.answer), drawings, formats=formats, force=force)
 
 
 def find_entry(name: str) -> Entry | None:
