@@ -190,9 +190,12 @@ def table(runs: Sequence[Anchored]) -> Iterator[list[str]]:
     larger = [run for run in runs if run.larger]
     for source in sorted({run.source for run in larger}):
         yield [source, *_cells([run for run in larger if run.source == source], shares)]
-    yield ["all", *_cells(larger, shares)]
-    yield ["all, near their anchor", *_cells([run for run in larger if run.near], shares)]
-    yield ["all, also on as many nodes", *_cells(runs, shares)]
+    together = {
+        "all": larger,
+        "all, near their anchor": [run for run in larger if run.near],
+        "all, also on as many nodes": runs,
+    }
+    yield from ([name, *_cells(chosen, shares)] for name, chosen in together.items() if chosen)
 
 
 def _cells(runs: Sequence[Anchored], shares: dict[str, float]) -> list[str]:

@@ -19,6 +19,8 @@ PAGES = {
     "sweep": f"{STEP} --over plan.zero=0,1 --jobs 1",
     "search": f"{STEP} --free plan.tensor=2,4,8 --jobs 1",
     "scale": f"{STEP} --strong 8,16 --jobs 1",
+    "collective": "--cluster dgx-h100 --op all-reduce --devices 16 --bytes 1MiB,1GiB",
+    "validate": "--group xmoe-frontier --jobs 1",
     "size": "--cluster dgx-h100 --nodes 1 --days 1",
 }
 
