@@ -109,6 +109,26 @@ def test_the_launch_file_is_copied(page):
     assert "--tensor-model-parallel-size" in find(page, "#copied")[0].text
 
 
+def test_charts_that_are_replaced_before_they_are_drawn_are_left(browser, site):
+    """Another view may be chosen as soon as the answer is there."""
+    browser.get(f"{site}?{SMALL}&view=layouts")
+    wait(browser, "return !document.getElementById('compute').hidden")
+    complaints(browser)
+    browser.execute_script(
+        "const answer = document.getElementById('answer');"
+        "new MutationObserver((_, watch) => {"
+        "  watch.disconnect();"
+        "  document.querySelector('[data-view=layouts]').click();"
+        "}).observe(answer, {childList: true});"
+        "document.querySelector('[data-view=answer]').click();"
+    )
+    wait(browser, "return !document.getElementById('compute').hidden")
+    wait(browser, DRAWN)
+
+    assert find(browser, "#answer .chart") == []
+    assert complaints(browser) == []
+
+
 def test_the_best_layout_is_found_and_used(page):
     """A search runs with progress; its layout is a question."""
     find(page, "[data-view=layouts]")[0].click()

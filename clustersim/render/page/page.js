@@ -164,8 +164,10 @@ const adopt = (() => {
   const drawFirst = (chart) => {
     if (!waiting.delete(chart)) return;
     near.unobserve(chart);
-    draw(chart);
-    chart.dataset.whole = JSON.stringify(chart._fullLayout.xaxis.range);
+    if (chart.isConnected) { // not where another part has taken its place
+      draw(chart);
+      chart.dataset.whole = JSON.stringify(chart._fullLayout.xaxis.range);
+    }
     if (!waiting.size) root.dataset.drawn = "true";
   };
   const near = new IntersectionObserver(
@@ -288,7 +290,6 @@ const adopt = (() => {
   };
 
   const begin = (part) => {
-    for (const chart of waiting) if (!chart.isConnected) waiting.delete(chart);
     for (const chart of part.querySelectorAll(".chart")) {
       waiting.add(chart);
       near.observe(chart);
