@@ -275,17 +275,24 @@ class Record(Strict):
 
 def facts(record: BaseModel, where: str = "") -> Iterator[tuple[str, SourcedValue[Any]]]:
     """Yield every fact of a record with its dotted key, not entering records inside it."""
-    for name in type(record).model_fields:
-        value = sourced(record, name)
-        if not isinstance(value, Record):
+    originals = _originals(record)
+    for name, plain in vars(record).items():
+        if isinstance(plain, Record) or (plain is None and name not in originals):
+            continue
+        value = _joined(originals[name], plain) if name in originals else plain
+        if isinstance(value, SourcedValue | BaseModel | dict | list | tuple):
             yield from _facts_in(value, f"{where}.{name}" if where else name)
 
 
 def sourced(record: BaseModel, name: str) -> Any:
     """Return a field of a record, with the sources of its facts."""
-    value = getattr(record, name)
-    original = record._sourced.get(name) if isinstance(record, Strict) else None
+    value, original = getattr(record, name), _originals(record).get(name)
     return value if original is None else _joined(original, value)
+
+
+def _originals(record: BaseModel) -> Mapping[str, Any]:
+    """Return those fields of a record that had facts, as its file states them."""
+    return record._sourced if isinstance(record, Strict) else {}
 
 
 def _joined(sourced: Any, value: Any) -> Any:

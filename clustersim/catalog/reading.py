@@ -8,7 +8,6 @@ import datetime
 import math
 import re
 from collections.abc import Callable, Hashable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -108,7 +107,7 @@ def parse_yaml(
 ) -> Document:
     """Parse `text` as one YAML document named `file`; parameters and errors as of `read_yaml`."""
     document = _parsed(text, file, cast("Hashable", error), finite)
-    return Document(file, deepcopy(document.data), document.places)
+    return Document(file, plain_copy(document.data), document.places)
 
 
 @lru_cache(maxsize=256)
@@ -130,6 +129,15 @@ def _parsed(text: str, file: str, error: Any, finite: bool) -> Document:
     converter = _Converter(file, error, finite)
     data = None if node is None else converter.convert(node, ())
     return Document(file, data, converter.places)
+
+
+def plain_copy(value: Any) -> Any:
+    """Return values of a file with tables and lists of their own; faster than `deepcopy`."""
+    if isinstance(value, dict):
+        return {key: plain_copy(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain_copy(item) for item in value]
+    return value
 
 
 def _quotes(lines: list[str]) -> str:

@@ -7,13 +7,12 @@ message can always name a file and a line.
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
 from clustersim.answers import in_brief
 from clustersim.catalog.changes import Change, Scale, scaled
-from clustersim.catalog.reading import Document, Key, Place, _dotted
+from clustersim.catalog.reading import Document, Key, Place, _dotted, plain_copy
 from clustersim.errors import ScenarioError
 
 
@@ -182,7 +181,7 @@ class Tree:
 
     def copy(self) -> "Tree":
         """Return a tree with the same values and places that can be changed separately."""
-        return Tree(deepcopy(self.data), dict(self.places), dict(self.roots))
+        return Tree(plain_copy(self.data), dict(self.places), dict(self.roots))
 
     def branch(self) -> "Tree":
         """Return a tree for `set`, which shares with this one all values that are not changed."""
@@ -255,4 +254,4 @@ def over(below: Document, above: Document, own: Collection[str] = ()) -> Documen
 def _changed(present: Any, change: Change) -> Any:
     if isinstance(change.value, Scale):
         return scaled(present, change.value, change.place)
-    return deepcopy(change.value)
+    return plain_copy(change.value)

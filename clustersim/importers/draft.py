@@ -1,7 +1,6 @@
 """A catalogue file under construction: stated values, assumed values, and the final check."""
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +8,7 @@ from typing import Any, Final
 from clustersim import units
 from clustersim.catalog.checking import checked
 from clustersim.catalog.finding import find, look_up
-from clustersim.catalog.reading import Document, Place
+from clustersim.catalog.reading import Document, Place, plain_copy
 from clustersim.catalog.records.machines import ClusterRecord, NodeRecord
 from clustersim.catalog.tree import Tree, is_fact
 from clustersim.errors import CatalogError
@@ -130,7 +129,7 @@ def check(draft: Draft, file: str, folder: Path | None) -> None:
     CatalogError
         when a name is unknown, or the file describes an invalid machine.
     """
-    tree = Tree(deepcopy(draft.data), {(): Place(file)})
+    tree = Tree(plain_copy(draft.data), {(): Place(file)})
     inside = ("node",) if draft.kind == "cluster" else ()
     for path in (inside, (*inside, "accelerator"), (*inside, "library")):
         if path:

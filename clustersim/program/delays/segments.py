@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.arrays import Floats
-from clustersim.cost.compute import chain_seconds
+from clustersim.cost.compute import Seconds, chain_seconds
 from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.blocks.work import Transfers, UnitWork
 from clustersim.program.collectives.axes import OF_CELL, groups_along
@@ -141,7 +141,7 @@ class KernelSegments:
         """
         key = self._job.layers.content(stage, chunk), kind, clock
         if key not in self._segments:
-            kernels = self._with_waits(self._blocks.work(stage, chunk, kind).units)
+            kernels = [*self._with_waits(self._blocks.work(stage, chunk, kind).units)]
             device = self._device(clock)
             self._segments[key] = _segments(kernels, self._points.axes, device, self._job.peak)
         return self._segments[key]
@@ -160,7 +160,7 @@ class KernelSegments:
 
 
 def _segments(
-    kernels: Iterable[Kernel | None], axes: frozenset[Axis], device: Accelerator, peak: float
+    kernels: Sequence[Kernel | None], axes: frozenset[Axis], device: Accelerator, peak: float
 ) -> Segments:
     """Return the segments of kernels, of which None marks a point where replicas wait.
 
@@ -170,6 +170,7 @@ def _segments(
     peak : rate of products that no device exceeds [FLOP/s]
     """
     seconds, attention, least, waits = [0.0], [0.0], [0.0], [0]
+    times_of: dict[int, Seconds] = {}  # layers of one kind have the same kernels
     for kernel in kernels:
         collective = kernel.moved if isinstance(kernel, Overlapped) else kernel
         axis = collective.axis if isinstance(collective, Collective) else None
@@ -183,7 +184,9 @@ def _segments(
         if kernel is None:
             continue
         own = kernel.kernels if isinstance(kernel, Overlapped) else [kernel]
-        taken = chain_seconds(own, device, lambda _: 0.0)
+        taken = times_of.get(id(kernel))
+        if taken is None:
+            taken = times_of[id(kernel)] = chain_seconds(own, device, lambda _: 0.0)
         seconds[-1] += taken.compute
         attention[-1] += taken.attention
         limit = taken.flops / peak + taken.stream * device.memory_achieved
