@@ -12,12 +12,12 @@ SERVICE = "llama3-70b-h100-serving --set load.requests=8 --set load.concurrency=
 
 PAGES = {
     "run": STEP,
-    "train": "megatron-1t-84-days --set training.replications=50",
+    "train": "megatron-1t-84-days --set training.replications=5",
     "serve": f"{SERVICE} --loads 1:4",
     "compare": "korthikanti-22b-full korthikanti-22b-seqsel --jobs 1",
     "whatif": f"{STEP} --jobs 1",
     "sweep": f"{STEP} --over plan.zero=0,1 --jobs 1",
-    "search": f"{STEP} --free plan.tensor=2,4,8 --jobs 1",
+    "search": f"{STEP} --free plan.tensor=2,4,8 --seconds 3 --jobs 1",
     "scale": f"{STEP} --strong 8,16 --jobs 1",
     "collective": "--cluster dgx-h100 --op all-reduce --devices 16 --bytes 1MiB,1GiB",
     "validate": "--group xmoe-frontier --jobs 1",

@@ -160,14 +160,15 @@ def test_a_log_without_a_fault_is_normal(tmp_path):
 
 
 @pytest.mark.large
-def test_of_two_hundred_faults_four_fifths_are_ranked_first(tmp_path):
+@pytest.mark.parametrize("count", [10, pytest.param(40, marks=pytest.mark.exhaustive)])
+def test_of_two_hundred_faults_four_fifths_are_ranked_first(tmp_path, count):
     """40 cases of each of five; a late host is the one that is often taken for a slow device."""
-    hits = {fault: sum(found(tmp_path, seed, fault) for seed in range(40)) for fault in FAULTS}
-    normal = [case(tmp_path, seed, "none").verdict == "normal" for seed in range(40)]
+    hits = {fault: sum(found(tmp_path, seed, fault) for seed in range(count)) for fault in FAULTS}
+    normal = [case(tmp_path, seed, "none").verdict == "normal" for seed in range(count)]
 
-    assert sum(hits.values()) >= 160, hits
-    assert min(hits[fault] for fault in ("link", "overlap", "sparse")) >= 36, hits
-    assert sum(normal) >= 38
+    assert sum(hits.values()) >= 0.8 * len(FAULTS) * count, hits
+    assert min(hits[fault] for fault in ("link", "overlap", "sparse")) >= 0.9 * count, hits
+    assert sum(normal) >= 0.95 * count
 
 
 # --- what is stated -------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from clustersim.studies.search.text import distinct, rows
 from clustersim.units import GIB
 from commands import output, printed
 from small import small
+from tests.random_cases import random_cases
 
 LARGE = pytest.mark.large
 
@@ -111,10 +112,10 @@ def test_no_replay_is_faster_than_its_bound_nor_smaller(job):
 
 @LARGE
 @pytest.mark.parametrize("job", JOBS)
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", random_cases(1, 12))
 def test_no_replay_of_thousands_is_faster_than_its_bound(job, seed):
     """The same of thousands of random layouts."""
-    times, memories, energies = ratios(*JOBS[job], count=60, seed=seed)
+    times, memories, energies = ratios(*JOBS[job], count=20, seed=seed)
 
     assert max(times) <= 1
     assert max(memories) <= 1
@@ -289,6 +290,7 @@ def test_limits_that_no_layout_meets_are_stated(tmp_path):
 
 
 @LARGE
+@pytest.mark.exhaustive
 def test_the_answer_is_that_of_an_exhaustive_search_of_thousands(tmp_path):
     """The same of thousands of layouts."""
     settings = ["batch.global=128", *FIXED]
@@ -304,13 +306,13 @@ def test_the_answer_is_that_of_an_exhaustive_search_of_thousands(tmp_path):
 def test_no_sampled_layout_of_millions_is_better():
     """Of 7.3 million layouts of 175B on 1,024 devices, no random one beats the best that is found.
 
-    Half of the sample is of the 60 with the least bounds, half of 600.
+    Half of the sample is of the 20 with the least bounds, half of 200.
     """
     best = search(SCENARIO, devices=DEVICES, settings=SETTINGS).best.step_time_s
-    sampled = [variant for drawn in samples(6).values() for variant in drawn]
+    sampled = [variant for drawn in samples(2).values() for variant in drawn]
     times = step_times(sampled)
 
-    assert len(times) >= 6
+    assert len(times) >= 2
     assert min(times) >= best
 
 

@@ -1,5 +1,7 @@
 """Published numbers of whole runs: goodput, checkpoints, spares and durations."""
 
+import json
+
 import pytest
 
 from clustersim.catalog.finding import shipped
@@ -8,6 +10,16 @@ from clustersim.validation.answer import validate
 
 FOLDER = shipped("validation")
 
+THIRD = slice(1, None, 3)
+"""Every third row."""
+
+SOFTWARE = {
+    "pythia-12b": "megatron-lm-2023",
+    "starcoderbase-15b": "megatron-lm-2023",
+    "nemotron4-15b": "megatron-core",
+    "granite3-8b": "megatron-core",
+}
+
 
 @pytest.fixture(scope="module")
 def goodput():
@@ -15,10 +27,15 @@ def goodput():
     return {case.id: case for case in answer.cases}
 
 
-@pytest.fixture(scope="module")
-def duration():
-    answer = validate(FOLDER / "runs_duration.yaml", jobs=1)
-    return {case.id: case for case in answer.cases}
+@pytest.fixture(
+    scope="module", params=[THIRD, pytest.param(slice(None), marks=pytest.mark.exhaustive)]
+)
+def duration(request, tmp_path_factory):
+    """The layouts of each row are searched, which takes two seconds."""
+    rows = read_yaml(FOLDER / "runs_duration.yaml").data[request.param]
+    cases = tmp_path_factory.mktemp("duration") / "cases.yaml"
+    cases.write_text(json.dumps(rows))
+    return {case.id: case for case in validate(cases, jobs=1).cases}
 
 
 def test_formula_rows_are_met_within_one_percent(goodput):
@@ -57,7 +74,7 @@ def test_the_checkpoint_of_a_trillion_parameters_is_met(goodput):
 
 @pytest.mark.large
 def test_the_laws_of_durations_hold(goodput, duration):
-    """One test, since the layouts of all rows are searched first, which takes most of a minute."""
+    """One test, since the layouts of the rows are searched first."""
     rows_that_are_not_graded_have_a_reason(goodput, duration)
     runs_have_the_software_of_their_time(duration)
     predicted_durations_are_lower_bounds(duration)
@@ -69,19 +86,13 @@ def rows_that_are_not_graded_have_a_reason(goodput, duration):
         assert case.gradable or case.why
         assert "failed" not in (case.why or "")
     assert "input" in goodput["rsc1-rate"].why
-    assert "projection" in duration["gpt-1t-projection"].why
+    assert "projection" in duration["gpt3-175b-projection"].why
 
 
 def runs_have_the_software_of_their_time(duration):
     """A run that was published before FlashAttention-2 did not use it; undated ones may have."""
-    framework = {
-        name: case.assumed["framework"] for name, case in duration.items() if case.gradable
-    }
-
-    assert framework["pythia-12b"].startswith("megatron-lm-2023")
-    assert framework["starcoderbase-15b"].startswith("megatron-lm-2023")
-    assert framework["nemotron4-15b"].startswith("megatron-core")
-    assert framework["granite3-8b"].startswith("megatron-core")
+    for name in SOFTWARE.keys() & duration.keys():
+        assert duration[name].assumed["framework"].startswith(SOFTWARE[name])
 
 
 def predicted_durations_are_lower_bounds(duration):
@@ -91,8 +102,8 @@ def predicted_durations_are_lower_bounds(duration):
     implied = {case.id: case.predicted / case.measured for case in graded}
     best = [share for case, share in implied.items() if quality[case] == "A"]
 
-    assert len(best) >= 15
+    assert len(best) > 0.15 * len(duration)
     assert max(implied.values()) <= 1
     assert min(best) > 0.4
-    assert sum(share >= 0.5 for share in best) / len(best) > 0.88
+    assert sum(share < 0.5 for share in best) <= max(1, 0.12 * len(best))
     assert not any(case.gates for case in graded)
