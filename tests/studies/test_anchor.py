@@ -58,6 +58,12 @@ def anchored(tmp_path, seconds, scenario=GPT, settings=(), file="train.log", **n
     return clustersim.check(log, scenario=scenario, settings=settings, anchor=True, jobs=1).anchor
 
 
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    """The anchor of a log 6 % slower than its scenario."""
+    return anchored(tmp_path_factory.mktemp("usual"), 1.06 * step_time(1))
+
+
 def factors(anchor):
     return {factor.name: factor.value for factor in anchor.factors}
 
@@ -120,13 +126,12 @@ def test_the_same_log_counts_once(tmp_path):
     assert factors(again) == pytest.approx(factors(first), abs=2e-3)
 
 
-def test_logs_of_two_scenarios_are_combined(tmp_path):
+def test_logs_of_two_scenarios_are_combined(tmp_path, usual):
     """The second anchor has the logs of both, and factors of the network, which one node lacks."""
-    first = anchored(tmp_path, 1.06 * step_time(1))
-    setting = saved(tmp_path, first)
+    setting = saved(tmp_path, usual)
     both = anchored(tmp_path, 1.06 * step_time(64), LARGE, [setting], file="large.log")
 
-    assert "network" not in factors(first)
+    assert "network" not in factors(usual)
     assert "network" in factors(both)
     assert both.logs == 2
 
@@ -141,17 +146,15 @@ def test_a_share_never_exceeds_one(tmp_path):
 # --- the file -------------------------------------------------------------------------------------
 
 
-def test_the_predicted_time_of_the_answer_is_that_of_a_scenario_with_the_file(tmp_path):
+def test_the_predicted_time_of_the_answer_is_that_of_a_scenario_with_the_file(tmp_path, usual):
     """What check states is what run computes."""
-    anchor = anchored(tmp_path, 1.06 * step_time(1))
-
-    assert step_time(1, saved(tmp_path, anchor)) == pytest.approx(anchor.predicted_s, rel=1e-9)
-    assert step_time(1) < anchor.predicted_s < 1.06 * step_time(1)
+    assert step_time(1, saved(tmp_path, usual)) == pytest.approx(usual.predicted_s, rel=1e-9)
+    assert step_time(1) < usual.predicted_s < 1.06 * step_time(1)
 
 
-def test_a_scenario_names_its_anchor_in_its_own_folder(tmp_path, monkeypatch):
+def test_a_scenario_names_its_anchor_in_its_own_folder(tmp_path, monkeypatch, usual):
     """The key has the effect of the change; null switches it off, and values are set after it."""
-    saved(tmp_path, anchored(tmp_path, 1.06 * step_time(1)))
+    saved(tmp_path, usual)
     (tmp_path / "a.yaml").write_text(json.dumps(GPT | {"anchor": "my.anchor.yaml"}))
     monkeypatch.chdir("/")
     loaded = load(tmp_path / "a.yaml")
@@ -240,9 +243,9 @@ def test_a_log_without_steps_and_a_service_have_no_anchor(tmp_path, capsys):
         (["anchor=3"], "needs the name of a file, written by check --anchor"),
     ],
 )
-def test_an_anchor_of_another_job_is_one_clear_line(change, problem, tmp_path, capsys):
+def test_an_anchor_of_another_job_is_one_clear_line(change, problem, tmp_path, capsys, usual):
     """Its factors are of one model, framework and accelerator."""
-    saved(tmp_path, anchored(tmp_path, 1.06 * step_time(1)))
+    saved(tmp_path, usual)
     (tmp_path / "a.yaml").write_text(json.dumps(GPT | {"anchor": "my.anchor.yaml"}))
 
     assert problem in rejected(capsys, "run", tmp_path / "a.yaml", "--set", *change, "--json")
@@ -263,9 +266,9 @@ def test_a_service_has_no_key_anchor(capsys):
         ("gemm.sustained", "gemm.sustain", "gemm.sustain: no value here to scale"),
     ],
 )
-def test_a_wrong_file_is_named_with_its_line(old, new, problem, tmp_path, capsys):
+def test_a_wrong_file_is_named_with_its_line(old, new, problem, tmp_path, capsys, usual):
     """Before the run."""
-    setting = saved(tmp_path, anchored(tmp_path, 1.06 * step_time(1)))
+    setting = saved(tmp_path, usual)
     file = tmp_path / "my.anchor.yaml"
     file.write_text(file.read_text().replace(old, new, 1))
     (tmp_path / "a.yaml").write_text(json.dumps(GPT))

@@ -120,8 +120,7 @@ class Expected(Bound):
 class Claim(Strict):
     """One claim with its runs and its numbers, by name.
 
-    `function` names the function of `functions` that predicts numbers without `predict`;
-    `slow` marks claims that take a minute or more.
+    `function` names the function of `functions` that predicts numbers without `predict`.
     """
 
     number: Count
@@ -129,7 +128,6 @@ class Claim(Strict):
     source: str
     runs: dict[str, ClaimRun] = Field(default_factory=dict)
     function: str | None = None
-    slow: bool = False
     expected: Annotated[dict[str, Expected], Field(min_length=1)]
 
     @model_validator(mode="after")
