@@ -14,7 +14,7 @@ from clustersim.arrays import Integers, numbered
 from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.delays.delays import Delays
-from clustersim.program.fold import Folded, ReplicaTraffic
+from clustersim.program.fold import Folded, JobTraffic, ReplicaTraffic
 from clustersim.program.job import Job
 from clustersim.program.links.contention import (
     NO_CONTENTION,
@@ -49,7 +49,8 @@ def compile_program(job: Job, *, fold_replicas: bool, fusion_bound: float) -> Pr
     """
     compilation = Compilation(job, fusion_bound=fusion_bound)
     replicas = compilation.replicas
-    return compilation.program(replicas.folded() if fold_replicas else replicas.unfolded())
+    (folded,) = replicas.folded() if fold_replicas else replicas.unfolded()
+    return compilation.program(folded)
 
 
 class Compilation:
@@ -89,7 +90,12 @@ class Compilation:
     def replicas(self) -> ReplicaTraffic:
         """The traffic of all replicas, of which some may be folded."""
         links = self._job.cluster.links
-        return ReplicaTraffic(self._own, self._joint, links.capacities, links.names, self._patterns)
+        return ReplicaTraffic([self.traffic], links.capacities, links.names)
+
+    @property
+    def traffic(self) -> JobTraffic:
+        """The traffic of all replicas on the links of the machine."""
+        return JobTraffic(self._own, self._joint, self._patterns)
 
     def program(self, folded: Folded) -> Program:
         """Return the program with some of the replicas folded, exact as `folded` is."""

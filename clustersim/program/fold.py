@@ -17,11 +17,15 @@ the replay of such classes shows which links were overloaded.
 
 Links that can never limit a transfer are left out first: those with capacity for all the traffic
 that crosses them, at full rate and at once.
+
+Jobs on one machine are folded together, since what crosses a link is the traffic of all of them:
+replicas of two jobs never have the same colour, and a link has one colour for all jobs.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,34 +54,69 @@ class Folded:
     unfolded: bool = False
 
 
-class ReplicaTraffic:
-    """The traffic of all replicas on the links that could limit it.
+class JobTraffic(NamedTuple):
+    """The traffic of the replicas of a job.
 
-    Parameters
+    Attributes
     ----------
     own : transfers of all replicas, a row each, by name
     joint : transfers of all replicas together, one row each
-    capacities, link_names : of the links of the machine [B/s]
     patterns : for each replica, a number for what else distinguishes it (the times of its blocks)
     """
 
+    own: Transfers
+    joint: Transfers
+    patterns: Integers
+
+
+class _Tables(NamedTuple):
+    """The same on the links that could limit it; `first` is the number of the first replica."""
+
+    own: list[TrafficTable]
+    joint: list[TrafficTable]
+    patterns: Integers
+    first: int
+
+    @property
+    def replicas(self) -> slice:
+        """Its replicas among those of all jobs."""
+        return slice(self.first, self.first + len(self.patterns))
+
+
+class ReplicaTraffic:
+    """The traffic of the replicas of all jobs on the links that could limit it.
+
+    Replicas are numbered through the jobs, in their order.
+
+    Parameters
+    ----------
+    capacities, link_names : of the links of the machine [B/s]
+    """
+
     def __init__(
-        self, own: Transfers, joint: Transfers, capacities: Floats, link_names: Sequence[str],
-        patterns: Integers,
-    ) -> None:  # fmt: skip
-        every = [[_capped(table, capacities) for table in tables_of(each)] for each in (own, joint)]
-        tight = _tight([table for tables in every for table in tables], capacities)
-        self._own, self._joint = ([table.only(tight) for table in tables] for tables in every)
+        self, jobs: Sequence[JobTraffic], capacities: Floats, link_names: Sequence[str]
+    ) -> None:
+        every = [
+            [[_capped(table, capacities) for table in tables_of(each)] for each in job[:2]]
+            for job in jobs
+        ]
+        tight = _tight([table for job in every for each in job for table in each], capacities)
+        firsts = np.cumsum([0, *(len(job.patterns) for job in jobs)]).tolist()
+        self._jobs = [
+            _Tables(_only(own, tight), _only(joint, tight), job.patterns, first)
+            for job, (own, joint), first in zip(jobs, every, firsts, strict=False)
+        ]
+        self._count = firsts[-1]
         (self._links,) = np.nonzero(tight)
-        self._capacities, self._names, self._patterns = capacities, link_names, patterns
+        self._capacities, self._names = capacities, link_names
 
-    def unfolded(self) -> Folded:
-        """Return every replica as a class of its own."""
-        folded = self._quotient(np.arange(len(self._patterns)), np.arange(len(self._links)))
-        return replace(folded, unfolded=True)
+    def unfolded(self) -> tuple[Folded, ...]:
+        """Return every replica of each job as a class of its own."""
+        folded = self._quotient(np.arange(self._count), np.arange(len(self._links)))
+        return tuple(replace(each, unfolded=True) for each in folded)
 
-    def folded(self, overloaded: Integers | None = None) -> Folded:
-        """Return replicas as one class where no time can differ.
+    def folded(self, overloaded: Integers | None = None) -> tuple[Folded, ...]:
+        """Return for each job its replicas as one class where no time can differ.
 
         Parameters
         ----------
@@ -88,14 +127,17 @@ class ReplicaTraffic:
             refining = np.isin(self._links, overloaded)
         return self._quotient(*self._refined(refining))
 
-    def differ(self, folded: Folded, links: Integers) -> bool:
+    def differ(self, folded: Sequence[Folded], links: Integers) -> bool:
         """Return whether replicas of a class cross some links of the machine differently."""
         crossed = self._crossed
         some = crossed.only(np.isin(self._links, links)[crossed.link])
-        colours = np.empty(len(self._patterns), dtype=np.int64)
-        for number, members in enumerate(folded.classes):
-            colours[[*members]] = number
-        met = _paired(some.kind, folded.links.colours[some.link])
+        colours = np.empty(self._count, dtype=np.int64)
+        number = 0
+        for job, of_job in zip(self._jobs, folded, strict=True):
+            for members in of_job.classes:
+                colours[np.add(job.first, members)] = number
+                number += 1
+        met = _paired(some.kind, folded[0].links.colours[some.link])
         sets = multisets(some.replica, met, len(colours))
         return bool(numbered(np.stack([colours, sets]).T).max() > colours.max())
 
@@ -132,38 +174,45 @@ class ReplicaTraffic:
 
     @cached_property
     def _crossed(self) -> "Crossings":
-        return _crossings(self._own, self._index)
+        tables = [(table, job.first) for job in self._jobs for table in job.own]
+        return _crossings(tables, self._index)
 
     @cached_property
     def _of_replica(self) -> Integers:
-        """For each replica, a number for its own latencies and rates."""
-        replicas = len(self._patterns)
-        facts = [
-            amounts.view(np.int64).reshape(-1, replicas)
-            for table in self._own
-            for amounts in (table.moved.nbytes, table.moved.latency, table.moved.cap)
-        ]
-        return numbered(np.vstack([self._patterns[None], *facts]).T)
+        """For each replica, a number for its job and its own latencies and rates."""
+        parts: list[Integers] = []
+        for job in self._jobs:
+            facts = [
+                amounts.view(np.int64).reshape(-1, len(job.patterns))
+                for table in job.own
+                for amounts in (table.moved.nbytes, table.moved.latency, table.moved.cap)
+            ]
+            known = int(parts[-1].max()) + 1 if parts else 0
+            parts.append(known + numbered(np.vstack([job.patterns[None], *facts]).T))
+        return np.concatenate(parts)
 
     @cached_property
     def _of_link(self) -> Integers:
         """For each tight link, a number for its capacity and the joint traffic on it."""
-        joint = _crossings(self._joint, self._index)
+        joint = _crossings([(table, 0) for job in self._jobs for table in job.joint], self._index)
         sets = multisets(joint.link, joint.kind, len(self._links))
         return numbered(np.stack([self._capacities[self._links].view(np.int64), sets]).T)
 
     # --- the quotient -----------------------------------------------------------------------------
 
-    def _quotient(self, colours: Integers, link_colours: Integers) -> Folded:
-        """Return the load of each class on one link of each colour."""
+    def _quotient(self, colours: Integers, link_colours: Integers) -> tuple[Folded, ...]:
+        """Return for each job the load of each class on one link of each colour."""
         links = LinkColours(self._links, link_colours, self._capacities, self._names)
-        _, first = np.unique(colours, return_index=True)
+        return tuple(self._of_job(job, colours[job.replicas], links) for job in self._jobs)
+
+    def _of_job(self, job: _Tables, coloured: Integers, links: "LinkColours") -> Folded:
+        _, first, colours = np.unique(coloured, return_index=True, return_inverse=True)
         traffic: list[dict[Name, Traffic]] = [{} for _ in first]
-        for table in self._own:
+        for table in job.own:
             for name, number, moved in links.load(table, colours, first).traffic():
                 traffic[number][name] = moved
         whole = np.zeros(1, dtype=np.int64)
-        loads = (links.load(table, whole, whole) for table in self._joint)
+        loads = (links.load(table, whole, whole) for table in job.joint)
         members = np.split(np.argsort(colours, kind="stable"), np.cumsum(np.bincount(colours))[:-1])
         return Folded(
             classes=tuple(tuple(each.tolist()) for each in members),
@@ -177,6 +226,10 @@ def _capped(table: TrafficTable, capacities: Floats) -> TrafficTable:
     """Return the traffic with its uncontended rate as its cap, so that only shared links matter."""
     rates = table.moved.uncontended_rates(capacities)
     return replace(table, moved=replace(table.moved, cap=rates))
+
+
+def _only(tables: Iterable[TrafficTable], links: Booleans) -> list[TrafficTable]:
+    return [table.only(links) for table in tables]
 
 
 def _tight(tables: Iterable[TrafficTable], capacities: Floats) -> Booleans:
@@ -203,18 +256,24 @@ class Crossings:
         return Crossings(self.kind[chosen], self.replica[chosen], self.link[chosen])
 
 
-def _crossings(tables: Sequence[TrafficTable], index: Integers) -> Crossings:
-    """Return all crossings, links by their place among the tight ones."""
-    entries = sum(len(table.crossings.links) for table in tables)
+def _crossings(tables: Sequence[tuple[TrafficTable, int]], index: Integers) -> Crossings:
+    """Return all crossings, links by their place among the tight ones.
+
+    Parameters
+    ----------
+    tables : each with the number of its first replica
+    """
+    entries = sum(len(table.crossings.links) for table, _ in tables)
     kinds, replicas, links = (np.empty(entries, dtype=np.int64) for _ in range(3))
     known = first = 0
-    for table in tables:
+    for table, before in tables:
         values = table.crossings.values
         whole = values.astype(np.int64)  # numbers of flows, which are whole with few exceptions
         fractions = (whole != values).any()
         weights, weight = ranked(values.view(np.int64) if fractions else whole)
         own = slice(first, first + len(weight))
-        name, replicas[own] = table.name_and_row
+        name, row = table.name_and_row
+        replicas[own] = before + row
         kinds[own] = known + name * len(weights) + weight
         links[own] = index[table.crossings.links]
         known += len(table.names) * len(weights)

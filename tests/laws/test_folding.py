@@ -12,7 +12,7 @@ from simpy.events import Timeout
 
 from clustersim.answers import to_json
 from clustersim.engine.network.network import Network
-from clustersim.program.fold import ReplicaTraffic
+from clustersim.program.fold import JobTraffic, ReplicaTraffic
 from clustersim.simulation.step.simulate import simulate
 from clustersim.traffic import Traffic
 from enumerated import traffic_rows
@@ -146,14 +146,14 @@ def folded_and_whole(case):
 
 def fold_replicas_of(own, joint, capacities, names, patterns, *, fold_replicas):
     """Return replicas folded, of traffic that is given replica by replica."""
-    replicas_ = ReplicaTraffic(
+    job = JobTraffic(
         {name: traffic_rows([transfers[name] for transfers in own]) for name in own[0]},
         {name: traffic_rows([traffic]) for name, traffic in joint.items()},
-        np.array(capacities),
-        names,
         np.array(patterns),
     )
-    return replicas_.folded() if fold_replicas else replicas_.unfolded()
+    replicas_ = ReplicaTraffic([job], np.array(capacities), names)
+    (folded,) = replicas_.folded() if fold_replicas else replicas_.unfolded()
+    return folded
 
 
 @settings(max_examples=150, deadline=None)
@@ -257,14 +257,36 @@ def test_links_that_are_not_overloaded_tell_no_replicas_apart():
     ]
     own = {(rows[0].name,): traffic_rows(rows) for rows in sends}
     names = ["a", "b", "shared", "c", "d"]
-    replicas_ = ReplicaTraffic(own, {}, np.full(5, 8.0), names, np.zeros(3, dtype=np.int64))
+    job = JobTraffic(own, {}, np.zeros(3, dtype=np.int64))
+    replicas_ = ReplicaTraffic([job], np.full(5, 8.0), names)
     loose, nics, shared = (replicas_.folded(np.array(each, np.int64)) for each in ([], [0, 1], [2]))
 
-    assert loose.classes == ((0, 1, 2),)
-    assert nics.classes == shared.classes == replicas_.folded().classes == ((0, 1), (2,))
+    assert loose[0].classes == ((0, 1, 2),)
+    assert nics[0].classes == shared[0].classes == replicas_.folded()[0].classes == ((0, 1), (2,))
     assert not replicas_.differ(loose, np.zeros(0, np.int64))
     assert replicas_.differ(loose, np.array([2]))
     assert not replicas_.differ(shared, np.array([0, 1, 3, 4]))
+
+
+def test_replicas_of_two_jobs_are_folded_together():
+    """A replica that meets the other job on a link differs from those that do not."""
+    names = [f"l{i}" for i in range(4)]
+
+    def job(routes):
+        rows = [Traffic("F", (route,), (1.0,), 5.0, 0.0, 6.0) for route in routes]
+        return JobTraffic({("F",): traffic_rows(rows)}, {}, np.zeros(len(routes), dtype=np.int64))
+
+    alone = ReplicaTraffic([job([0, 0, 1, 1, 2, 2])], np.full(4, 8.0), names).folded()
+    both = ReplicaTraffic([job([0, 0, 1, 1, 2, 2]), job([2, 3, 3])], np.full(4, 8.0), names)
+    first, second = both.folded()
+
+    assert alone[0].classes == ((0, 1, 2, 3, 4, 5),)
+    assert first.classes == ((0, 1, 2, 3), (4, 5))
+    assert second.classes == ((0,), (1, 2))
+    assert first.links is second.links
+    (met,) = {*first.traffic[1]["F",].links} & {*second.traffic[0]["F",].links}
+    assert first.links.names[met] == "l2"
+    assert [len(each.classes) for each in both.unfolded()] == [6, 3]
 
 
 def test_replicas_on_one_link_carry_the_load_of_all():

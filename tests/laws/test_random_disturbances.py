@@ -95,7 +95,8 @@ def check_laws(count, seed, most_nodes, some):
 def without_contention(step):
     """Return the time of a step whose collectives have their links to themselves [s]."""
     compilation = Compilation(build_job(from_mapping("step", step)), fusion_bound=math.inf)
-    program = compilation.program(compilation.replicas.folded())
+    (folded,) = compilation.replicas.folded()
+    program = compilation.program(folded)
     return result(replay_sharing(program, frozenset()).method).timeline.duration
 
 

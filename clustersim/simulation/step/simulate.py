@@ -212,11 +212,12 @@ def replay_step(
     """
     compilation = Compilation(job, fusion_bound=fusion_bound)
     if fold_replicas and compilation.fused.whole:
-        folded = _folded_by_overloaded_links(compilation, exact=exact)
-        if folded is not None:
-            return folded
+        replayed = _folded_by_overloaded_links(compilation, exact=exact)
+        if replayed is not None:
+            return replayed
     replicas = compilation.replicas
-    program = compilation.program(replicas.folded() if fold_replicas else replicas.unfolded())
+    (folded,) = replicas.folded() if fold_replicas else replicas.unfolded()
+    program = compilation.program(folded)
     check_program(program)
     return program, replay(program, exact=exact)
 
@@ -226,7 +227,7 @@ def _folded_by_overloaded_links(
 ) -> tuple[Program, Replayed] | None:
     """Return the program and its replay; None where further links are overloaded each time."""
     replicas, shared = compilation.replicas, np.zeros(0, dtype=np.int64)
-    folded = replicas.folded(shared)
+    (folded,) = replicas.folded(shared)
     for attempt_number in range(ATTEMPTS):
         program = compilation.program(folded)
         if not attempt_number:  # all have the same steps
@@ -234,8 +235,8 @@ def _folded_by_overloaded_links(
         links = folded.links
         attempt = replay_sharing(program, links.colours_of(shared), exact=exact)
         contended = links.of_colours(attempt.contended)
-        if not attempt.overloaded and not replicas.differ(folded, contended):
+        if not attempt.overloaded and not replicas.differ([folded], contended):
             return program, result(attempt.method)
         shared = np.union1d(shared, links.of_colours(attempt.overloaded | attempt.contended))
-        folded = replicas.folded(shared)
+        (folded,) = replicas.folded(shared)
     return None

@@ -109,7 +109,7 @@ def test_times_are_the_same_folded_by_times_by_links_or_not_at_all(case, order):
     compilation = Compilation(build_job(load(name, changes)), fusion_bound=0.01)
     replicas, none = compilation.replicas, np.zeros(0, dtype=np.int64)
     foldings = replicas.unfolded(), replicas.folded(), replicas.folded(none)
-    whole, alike, loose = map(compilation.program, foldings)
+    whole, alike, loose = (compilation.program(folded) for (folded,) in foldings)
     found = simulate(name, changes)
 
     assert loose.classes <= alike.classes <= whole.classes
