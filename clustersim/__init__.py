@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from clustersim.exporters import export
     from clustersim.simulation.service.result import ServeResult
     from clustersim.simulation.service.serve import serve
+    from clustersim.simulation.sharing.share import share
     from clustersim.simulation.step.replications import replicate
     from clustersim.simulation.step.result import Result
     from clustersim.simulation.step.simulate import simulate
@@ -60,6 +61,7 @@ __all__ = [
     "scale",
     "search",
     "serve",
+    "share",
     "simulate",
     "size",
     "sweep",
@@ -79,6 +81,7 @@ _MODULES = {
     "scale": "clustersim.studies.scale",
     "search": "clustersim.studies.search",
     "serve": "clustersim.simulation.service.serve",
+    "share": "clustersim.simulation.sharing.share",
     "simulate": "clustersim.simulation.step.simulate",
     "size": "clustersim.studies.size",
     "sweep": "clustersim.studies.sweep",

@@ -36,9 +36,12 @@ from clustersim.scenario.entries import RECORDS
 from clustersim.scenario.load import load_service
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.scenario.serving import ServingScenarioFile
+from clustersim.scenario.sharing import SharingFile
 from clustersim.simulation.measures import ALL, measures_of
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.service.serve import serve
+from clustersim.simulation.sharing.answer import ShareAnswer
+from clustersim.simulation.sharing.share import share
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.simulation.training_run.train import train
@@ -185,6 +188,13 @@ def training_run() -> Iterator[str]:
 def service() -> Iterator[str]:
     """Yield the keys of a service."""
     yield from _keys_page("A service", "service", service_keys())
+
+
+def shared_machine() -> Iterator[str]:
+    """Yield the keys of a shared machine."""
+    keys = file_keys(SharingFile, TEXTS["meanings"]["sharing"])
+    keys = sorted(keys, key=lambda key: _part(key) not in ("title", "cluster"))
+    yield from _keys_page("A shared machine", "shared_machine", keys)
 
 
 def study_values() -> Iterator[str]:
@@ -367,6 +377,13 @@ def size_page() -> Iterator[str]:
     yield from _study("size", answer_keys(SizeAnswer), files)
 
 
+def share_page() -> Iterator[str]:
+    """Yield what ``share`` prints and writes."""
+    answer = share("superpod-hashed-neighbours", settings={"steps": 2})
+    yield from _answer("share", "share", answer_keys(ShareAnswer))
+    yield from _files("share_files", "share_file", answer.files().names([FORMAT]))
+
+
 def collective_page() -> Iterator[str]:
     """Yield what ``collective`` prints."""
     yield from _answer("collective", "collective", answer_keys(Timing))
@@ -468,6 +485,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "scenario/training-step.md": training_step,
     "scenario/training-run.md": training_run,
     "scenario/service.md": service,
+    "scenario/shared-machine.md": shared_machine,
     "scenario/study-values.md": study_values,
     "scenario/measured-cases.md": measured_cases,
     "catalogue/README.md": catalogue,
@@ -491,6 +509,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "answers/sweep.md": sweep_page,
     "answers/search.md": search_page,
     "answers/size.md": size_page,
+    "answers/share.md": share_page,
     "answers/collective.md": collective_page,
     "answers/study.md": study_page,
     "answers/list.md": list_page,

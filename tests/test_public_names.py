@@ -33,6 +33,7 @@ def test_the_public_names_are_listed_in_order():
         "scale",
         "search",
         "serve",
+        "share",
         "simulate",
         "size",
         "sweep",

@@ -103,7 +103,7 @@ UNLISTED: Final = frozenset({
 ARGUMENTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     **dict.fromkeys(("run", "serve"), (LAUNCHED,)),
     **dict.fromkeys(
-        ("scale", "compare", "whatif", "sweep", "search", "train", "explore", "export"),
+        ("scale", "compare", "whatif", "sweep", "search", "train", "explore", "export", "share"),
         (SCENARIO,),
     ),
     **dict.fromkeys(("check", "import"), (("@.",),)),

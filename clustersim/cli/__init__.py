@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from errno import ENOSPC
 from importlib import import_module
-from keyword import iskeyword
 from typing import Annotated, Any, Final
 
 import typer
@@ -42,6 +41,7 @@ VERBS: Final = {
     "search": "Find the best layout that fits, with proof.",
     "size": "Find the model that is worth training on a machine.",
     "train": "Predict a whole training run: days, failures, checkpoints.",
+    "share": "Several jobs on one machine: what each costs the others.",
     "study": "List the studies of a run cache, or the runs of one.",
     "validate": "Compare predictions with every measured case.",
     "calibrate": "Fit coefficients of an accelerator to measurements.",
@@ -86,9 +86,13 @@ class Verbs(TyperGroup):
             formatter.write_dl([*VERBS.items()])
 
 
+MODULES: Final = {"doctor": "installation", "completion": "installation", "import": "import_"}
+"""Modules of verbs with another name."""
+
+
 def _load(name: str) -> Any:
-    """Import a verb: of `list` the function is `list_`, of `import` the module is `import_` too."""
-    module = import_module(f"clustersim.cli.verbs.{name}{'_' if iskeyword(name) else ''}")
+    """Import a verb, whose function has a name of its own where Python has that name already."""
+    module = import_module(f"clustersim.cli.verbs.{MODULES.get(name, name)}")
     callback = getattr(module, f"{name}_", None) or getattr(module, name)
     info = CommandInfo(name=name, cls=Verb, callback=callback, context_settings=HELP)
     return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=None)

@@ -48,6 +48,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
         "clustersim train megatron-1t-84-days",
         "clustersim train megatron-1t-84-days --set training.checkpoint.every=2h",
     ),
+    "share": (
+        "clustersim share superpod-hashed-neighbours",
+        "clustersim share superpod-hashed-neighbours --set steps=20 --figures svg",
+    ),
     "study": (
         "clustersim study",
         "clustersim study runs/studies.db --name 1 --csv runs.csv",

@@ -17,7 +17,9 @@ from clustersim.reports.show.schedules import ComparedSchedules
 from clustersim.scenario.entries import RECORDS, file_schema
 from clustersim.scenario.schema import json_schema
 from clustersim.scenario.serving import ServingScenarioFile
+from clustersim.scenario.sharing import SharingFile
 from clustersim.simulation.service.answer import ServeAnswer
+from clustersim.simulation.sharing.answer import ShareAnswer
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.studies.check import CheckAnswer
@@ -33,7 +35,7 @@ from clustersim.studies.whatif import WhatIfAnswer
 from clustersim.validation.answer import Validation
 
 ANSWERS: Final[Mapping[str, Any]] = {
-    "run": RunAnswer | ServeAnswer,
+    "run": RunAnswer | ServeAnswer | ShareAnswer,
     "serve": ServeAnswer,
     "scale": ScalingAnswer,
     "check": CheckAnswer,
@@ -44,6 +46,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "new": NewScenario,
     "size": SizeAnswer,
     "train": TrainAnswer,
+    "share": ShareAnswer,
     "study": StoredStudies | StoredRuns,
     "validate": Validation,
     "calibrate": Calibration | KernelFits | KernelGrades,
@@ -60,6 +63,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
 SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "scenario": json_schema,
     "serving": partial(json_schema, ServingScenarioFile),
+    "sharing": partial(json_schema, SharingFile),
     **{kind: partial(file_schema, kind) for kind in RECORDS},
     **{verb: partial(answers.schema, answer) for verb, answer in ANSWERS.items()},
 }

@@ -8,7 +8,6 @@ Programs that share links contend in the network, whichever job they are of.
 
 from collections.abc import Callable
 from functools import partial
-from math import inf
 
 import numpy as np
 
@@ -115,12 +114,11 @@ class Repeated:
     Parameters
     ----------
     start : instant of its first pass [s]
-    passes : after which it ends; None for a job that ends with the replay
+    more : whether another pass follows, at the end of each
 
     Attributes
     ----------
     ends : instant at which each pass ended [s]
-    latest : the latest pass that has ended
     """
 
     def __init__(
@@ -128,15 +126,13 @@ class Repeated:
         graph: Operations,
         clock: Clock,
         network: Network,
-        start: float = 0.0,
-        passes: float = inf,
+        start: float,
+        more: Callable[["Repeated"], bool],
     ) -> None:
         self.graph, self._clock, self._network = graph, clock, network
-        self.start, self.passes = start, passes
+        self.start, self._more = start, more
         self.ends: list[float] = []
-        self.latest: OperationReplay | None = None
         self._running: OperationReplay | None = None
-        self.listeners: list[Callable[[Repeated], object]] = []
         clock.call_at(start, self._next)
 
     @property
@@ -149,14 +145,11 @@ class Repeated:
         self._running.start()
 
     def _passed(self) -> None:
-        self.latest = self._running
         self.ends.append(self._clock._now)
-        for listener in self.listeners:
-            listener(self)
-        if len(self.ends) < self.passes:
+        if self._more(self):
             self._next()
 
     def check(self) -> None:
-        """Raise what a job that did not come to its end waits for."""
-        if len(self.ends) < self.passes and self._running is not None:
+        """Raise what a job waits for whose last pass did not end."""
+        if self._running is not None and not self._running.finished:
             raise SimulationError(f"operations did not finish: {self._running.missing()}")

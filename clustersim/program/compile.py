@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from clustersim.arrays import Integers, numbered
+from clustersim.arrays import Booleans, Integers, numbered
 from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.delays.delays import Delays
@@ -59,13 +59,14 @@ class Compilation:
     Parameters
     ----------
     fusion_bound : maximum change of a fused block by other traffic, share of its time
+    met : links of the machine that other jobs use as well; None for a job that has it to itself
 
     Attributes
     ----------
     fused : whether collectives are fused into blocks
     """
 
-    def __init__(self, job: Job, *, fusion_bound: float) -> None:
+    def __init__(self, job: Job, *, fusion_bound: float, met: Booleans | None = None) -> None:
         self._job = job
         self._blocks = blocks = Blocks(job)
         sends = stage_transfers(job)
@@ -73,13 +74,13 @@ class Compilation:
         inner = InnerTraffic(blocks)
         self._usage = LinkUsage(blocks, inner, sends, joint)
         bound = self._usage.fusion_bound()
-        splits = inner.axes == ["tensor"] and not job.offload.any
+        splits = inner.axes == ["tensor"] and not job.offload.any and met is None
         self._whole = bound <= fusion_bound or not splits
         self._split = {} if self._whole else inner.of_tensor_groups()
         self._contention = NO_CONTENTION
         if inner.axes and not splits:
             most = min(fusion_bound, MOST_SHARING)
-            self._contention = contention_of(blocks, inner, sends, joint, most)
+            self._contention = contention_of(blocks, inner, sends, joint, most, met)
             bound = self._contention.bound if self._contention else bound
         own, of_stages = shared_traffic(inner, self._contention)
         self._own, self._joint = sends | self._split | own, joint | of_stages
@@ -99,7 +100,7 @@ class Compilation:
 
     def program(self, folded: Folded) -> Program:
         """Return the program with some of the replicas folded, exact as `folded` is."""
-        job, plan, carried = self._job, self._job.plan, self._carried
+        job, plan, carried = self._job, self._job.plan, self.carried
         tensor_ranks = plan.cell if folded.unfolded else 1
         return Program(
             actors=tuple(self._actors(folded, tensor_ranks)),
@@ -123,7 +124,8 @@ class Compilation:
         return numbered(np.vstack([blocks, self._delays.colours]).T)
 
     @cached_property
-    def _carried(self) -> LinksInUse:
+    def carried(self) -> LinksInUse:
+        """Every link in use, with its load in the step."""
         return self._usage.carried()
 
     def _actors(self, folded: Folded, tensor_ranks: int) -> list[Actor]:

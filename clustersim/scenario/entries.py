@@ -29,6 +29,7 @@ from clustersim.scenario.load import load_any
 from clustersim.scenario.references import references_in, resolve
 from clustersim.scenario.schema import Scenario
 from clustersim.scenario.serving import ServingScenario
+from clustersim.scenario.sharing import Sharing, load_sharing
 
 RECORDS: Final[Mapping[str, type[Record]]] = {
     "cluster": ClusterRecord,
@@ -61,7 +62,7 @@ class Entry:
     name: str
     title: str
     data: Mapping[str, Any]
-    record: Record | Scenario | ServingScenario
+    record: Record | Scenario | ServingScenario | Sharing
 
 
 def kinds_of(name: str) -> list[str]:
@@ -120,6 +121,9 @@ def _entry(kind: str, document: Document, folder: Path | None) -> Entry:
 
 
 def _scenario(path: str, data: Any) -> Entry:
+    if isinstance(data, dict) and "jobs" in data:
+        shared = load_sharing(path)
+        return Entry("scenario", shared.origin.name, shared.sharing.title, data, shared.sharing)
     loaded = load_any(path)
     if not isinstance(data, dict):
         raise ScenarioError(f"{path}: holds no keys (expected 'key: value' lines)")

@@ -239,6 +239,11 @@ def _from_mapping(
 
 def _loaded(origin: Origin, changes: tuple[Change, ...]) -> Loaded | LoadedService:
     tree = Tree.of(origin.document).copy()
+    if "jobs" in tree.data:
+        raise ScenarioError(
+            f"{tree.place(('jobs',))}: jobs: several jobs on one machine (simulate them with:"
+            " clustersim share)"
+        )
     try:
         resolve(tree, origin.folder, changes)
     except (ScenarioError, CatalogError) as problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,12 @@ class Cluster:
         self._path_counts: dict[int, int] = {}
         self._ports: dict[int, Port] = {}
         self._relays: dict[tuple[int, int], int] = {}
+
+    def with_accelerator(self, accelerator: Accelerator) -> Cluster:
+        """Return the same machine, links and all, with other software on its devices."""
+        other = copy(self)
+        other.accelerator = accelerator
+        return other
 
     @property
     def devices(self) -> int:
@@ -210,7 +217,7 @@ class Cluster:
         for key in zip(*both.tolist(), strict=True):
             known.setdefault(key, len(known))
         numbers = np.array([known[key] for key in zip(*both.tolist(), strict=True)])
-        self._of_path = [*known]
+        self._of_path[:] = known
         return numbers[index.ravel()]
 
     def _path_count(self, pair: int) -> int:

@@ -55,6 +55,11 @@ class LinkTable:
     def __len__(self) -> int:
         return self._first_named + len(self._named)
 
+    @property
+    def of_nodes(self) -> int:
+        """Links of all nodes, which have the first numbers."""
+        return self._first_step
+
     def up(self, nic: int) -> int:
         """Return the number of the link from a NIC to its switch among those of its node."""
         return len(self._inside) + nic

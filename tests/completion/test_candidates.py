@@ -32,7 +32,7 @@ def test_every_verb_is_a_candidate_with_its_summary():
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("s", ["serve", "scale", "sweep", "search", "size", "study", "show", "schema"]),
+        ("s", ["serve", "scale", "sweep", "search", "size", "share", "study", "show", "schema"]),
         ("--ver", ["--version", "--verbose"]),
         ("run --js", ["--json"]),
         ("run --json --js", []),

@@ -24,10 +24,15 @@ TENSOR = (
 LINK = (0,)
 
 
+def until(passes):
+    """Return the condition of a job with a number of passes."""
+    return lambda job: len(job.ends) < passes
+
+
 def replayed(graph, capacities, passes=1):
     """Return a replay of a graph that has a machine to itself, after its last pass."""
     clock = Clock(CONTINUOUS)
-    job = Repeated(graph, clock, Network(clock, capacities), passes=passes)
+    job = Repeated(graph, clock, Network(clock, capacities), 0.0, until(passes))
     clock.run_all()
     return job
 
@@ -38,7 +43,7 @@ def written_out(program, passes=1):
     network = Network(clock, program.capacities)
     graph = operations_of(program)
     graph.check()
-    job = Repeated(graph, clock, network, passes=passes)
+    job = Repeated(graph, clock, network, 0.0, until(passes))
     clock.run_all()
     network.check()
     job.check()
@@ -113,7 +118,7 @@ def shared(graphs, starts, passes, capacity=1.0):
     clock = Clock(CONTINUOUS)
     network = Network(clock, [capacity])
     jobs = [
-        Repeated(graph, clock, network, start, passes)
+        Repeated(graph, clock, network, start, until(passes))
         for graph, start in zip(graphs, starts, strict=True)
     ]
     clock.run_all()

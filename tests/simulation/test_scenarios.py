@@ -18,7 +18,9 @@ FRONTIER = ("frontier-22b", "frontier-175b", "frontier-1t")
 MEGATRON = tuple(name for name in entry_names("scenario") if name.startswith("megatron21-t1-"))
 
 
-TRAINING = tuple(n for n in entry_names("scenario") if "load" not in find("scenario", n).data)
+TRAINING = tuple(
+    n for n in entry_names("scenario") if not {"load", "jobs"} & {*find("scenario", n).data}
+)
 """Scenarios of a training step; those with a load are in `test_served_scenarios`."""
 
 

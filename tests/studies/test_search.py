@@ -1,6 +1,7 @@
 """`clustersim search`: bounds hold, the answer is that of all replays, counts are exact."""
 
 import json
+import math
 import random
 import time
 from dataclasses import replace
@@ -487,6 +488,11 @@ def test_a_search_that_is_stopped_is_no_answer_to_a_whole_one(tmp_path, monkeypa
 
     assert short.layouts.open > 0
     assert whole.layouts.open == 0
+
+
+def test_a_search_for_an_infinite_time_ended_in_an_overflow(tmp_path):
+    """It has all the time that it needs."""
+    assert search(small(tmp_path), settings=FIXED, seconds=math.inf, jobs=1).layouts.open == 0
 
 
 def test_an_unreachable_scheduler_leaves_no_store(tmp_path, monkeypatch):

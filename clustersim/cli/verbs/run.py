@@ -1,7 +1,7 @@
 """`clustersim run SCENARIO`: answer a scenario of any kind, and write its files.
 
 A training step is answered here, with its whole run where it has a section `training`; a service as
-`clustersim serve` does.
+`clustersim serve` does, and jobs on one machine as `clustersim share` does.
 """
 
 from contextlib import nullcontext
@@ -24,6 +24,7 @@ from clustersim.cli.options import (
     reject_unused,
 )
 from clustersim.cli.verbs.serve import report_service
+from clustersim.cli.verbs.share import share
 
 if TYPE_CHECKING:
     from clustersim.render.render_process import RenderProcess
@@ -62,14 +63,17 @@ def run(
     force: options.Force = False,
     strict: options.Strict = False,
 ) -> None:
-    """Simulate a scenario of any kind: a training step, with its whole run, or a service."""
+    """Simulate a scenario of any kind: a training step, a whole run, a service, or jobs."""
     machine = options.machine_settings(cluster, nodes, model)
     changes = [*machine, *(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
     formats = figure_formats(figures)
     # The process of the figures starts before the slow imports, which it does not wait for.
     with _figure_process() if formats else nullcontext() as process:
         from clustersim.scenario.load import LoadedService, load_any
+        from clustersim.scenario.origins import is_shared
 
+        if is_shared(scenario):
+            return share(scenario, settings, out, figures, as_json=json_output, force=force)
         loaded = load_any(scenario, changes)
         options.print_remarks(loaded.origin.remarks)
         check_strict(loaded, strict=strict)

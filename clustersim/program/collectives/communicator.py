@@ -281,10 +281,18 @@ class Communicator:
             return Load((twice,), 2 * once.units)
         phases = tuple(self._phases(algorithm, operation))
         if algorithm.rounds:
-            units = np.max([np.zeros(self.rows), *(p.largest(p.values) for p in phases)], axis=0)
-            return Load(phases, np.where(units > 0, units, 1.0))
+            return Load(phases, self._unit_of_rounds(phases))
         unit = bus_factor(operation, self.span.ranks) / self._flows(algorithm)
         return Load(phases, np.full(self.rows, unit))
+
+    def _unit_of_rounds(self, phases: Sequence[LinkRows]) -> Floats:
+        """Return the largest load of a link of a node in a round: that of one flow of a rank.
+
+        A link between switches that many ranks of a group cross carries as many flows.
+        """
+        of_nodes = (p.only(p.links < self.cluster.links.of_nodes) for p in phases)
+        flows = np.max([np.zeros(self.rows), *(p.largest(p.values) for p in of_nodes)], axis=0)
+        return np.where(flows > 0, flows, 1.0)
 
     def _phases(self, algorithm: Algorithm, operation: str) -> Iterator[LinkRows]:
         """Yield the load of each round, or of all messages of a pipelined algorithm."""

@@ -81,7 +81,12 @@ NO_CONTENTION = Contention({}, {}, always=False, bound=0.0)
 
 
 def contention_of(
-    blocks: Blocks, inner: InnerTraffic, sends: Transfers, joint: Transfers, bound: float
+    blocks: Blocks,
+    inner: InnerTraffic,
+    sends: Transfers,
+    joint: Transfers,
+    bound: float,
+    met: Booleans | None = None,
 ) -> Contention:
     """Return the collectives of blocks that other traffic can slow down.
 
@@ -90,9 +95,13 @@ def contention_of(
     sends : stage transfers of all replicas
     joint : collectives of all replicas
     bound : maximum by which sharing may lengthen a forward and backward, share of its time
+    met : links of the machine that other jobs use as well, for as long as they like
     """
     table = UseTable(blocks.job, inner, joint)
     demand, seconds = table.totals(sends)
+    if met is not None:
+        demand[met] = np.inf
+        seconds[met] += blocks.job.plan.microbatches * seconds.max(initial=0.0) + 1.0
     contended = demand > 1 + ROUNDING
     between, moves = dict[int, list[Call]](), dict[int, list[Call]]()
     always, worst = False, 0.0

@@ -38,7 +38,7 @@ class LinksInUse(Column[LinkUse]):
 
     def __init__(self, links: LinkTable | None, numbers: Integers, nbytes: Floats) -> None:
         super().__init__(len(numbers), self._use)
-        self._table, self._numbers, self._nbytes = links, numbers, nbytes
+        self._table, self.numbers, self._nbytes = links, numbers, nbytes
 
     @property
     def _links(self) -> LinkTable:
@@ -46,7 +46,7 @@ class LinksInUse(Column[LinkUse]):
         return self._table
 
     def _use(self, index: int) -> LinkUse:
-        link = int(self._numbers[index])
+        link = int(self.numbers[index])
         capacity = float(self._links.capacities[link])
         return LinkUse(self._links.names[link], capacity, float(self._nbytes[index]))
 
@@ -61,24 +61,24 @@ class LinksInUse(Column[LinkUse]):
     @property
     def busiest_numbers(self) -> list[int]:
         """The numbers of the same links in the link table."""
-        numbers: list[int] = self._numbers[self._busiest].tolist()
+        numbers: list[int] = self.numbers[self._busiest].tolist()
         return numbers
 
     @property
     def seconds(self) -> Floats:
         """Time of each link for its bytes at its capacity [s]."""
-        return self._nbytes / self._links.capacities[self._numbers]
+        return self._nbytes / self._links.capacities[self.numbers]
 
     @property
     def kinds(self) -> list[Integers]:
         """Positions of links that differ only in the numbers of their names, kind by kind."""
-        _, kind = ranked(self._links.alike(self._numbers))
+        _, kind = ranked(self._links.alike(self.numbers))
         return [np.flatnonzero(kind == number) for number in range(int(kind.max(initial=-1)) + 1)]
 
     def of_node(self, node: int) -> list[LinkUse]:
         """Return the links inside a node, and those between it and the network."""
         first = node * self._links.of_node
-        begin, end = np.searchsorted(self._numbers, [first, first + self._links.of_node])
+        begin, end = np.searchsorted(self.numbers, [first, first + self._links.of_node])
         return self[begin:end]
 
     @cached_property
@@ -89,21 +89,21 @@ class LinksInUse(Column[LinkUse]):
         scale = 10.0 ** (8 - np.floor(np.log10(np.where(seconds > 0, seconds, 1.0))))
         rounded = np.round(seconds * scale) / scale  # to nine digits, beyond which they are equal
         _, rank = ranked(rounded.view(np.int64))  # the bits of positive numbers ascend as they do
-        _, alike = ranked(self._links.alike(self._numbers))
+        _, alike = ranked(self._links.alike(self.numbers))
         _, number = ranked(alike * (rank.max() + 1) + rank)
         first = first_of(number)
         different: dict[tuple[str, int], int] = {}
         for index in first[np.lexsort((first, -rank[first]))].tolist():
             if len(different) == MOST:
                 break
-            different.setdefault((_kind(self[index].name), int(rank[index])), index)
+            different.setdefault((kind_of(self[index].name), int(rank[index])), index)
         return [*different.values()]
 
 
 _DIGITS = dict.fromkeys(map(ord, "0123456789"))
 
 
-def _kind(name: str) -> str:
+def kind_of(name: str) -> str:
     """Return a link's name without numbers: ``"n3.dev1>n3.nic0"`` is a ``"n.dev>n.nic"``."""
     return name.translate(_DIGITS)
 

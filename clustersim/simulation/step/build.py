@@ -50,17 +50,22 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
     ScenarioError, CatalogError
         when a file of steps or a file of cables is wrong.
     """
-    scenario, plan, schedule = loaded.scenario, loaded.scenario.plan, schedule_of(loaded)
-    multiple = scenario.framework.vocab_multiple
-    model = build_model(scenario.model, scenario.batch.sequence, multiple, plan.tensor)
+    scenario, schedule = loaded.scenario, schedule_of(loaded)
+    model = model_of(scenario)
     layout = layout_of(scenario, schedule, model)
     check_layout(loaded, schedule, layout, model)
 
-    cluster, placing = cluster_of(loaded, draw), plan.placement
+    cluster, placing = cluster_of(loaded, draw), scenario.plan.placement
     placement = place(layout, cluster, placing.order, placing.boxes, placing.devices, loaded.where)
     job = assembled_job(loaded, placement, cluster, model, schedule, draw)
     _check_recomputed(job, loaded)
     return job
+
+
+def model_of(scenario: Scenario) -> Transformer:
+    """Return the model of a scenario as its framework pads it."""
+    multiple, tensor = scenario.framework.vocab_multiple, scenario.plan.tensor
+    return build_model(scenario.model, scenario.batch.sequence, multiple, tensor)
 
 
 def cluster_of(loaded: Loaded, draw: Draw = DRAWN) -> Cluster:

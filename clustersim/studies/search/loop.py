@@ -6,6 +6,7 @@ layouts, the best bound first --memory, replay--> runs that fit, within limits -
 The cost of a layout is the objective where less is better, else its inverse.
 """
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -166,8 +167,8 @@ class Deadline:
 
     @property
     def patience(self) -> float | None:
-        """The same; None without an end [s]."""
-        return None if self.seconds is None else self.remaining
+        """The same, as long as a thread can wait; None without an end [s]."""
+        return None if self.seconds is None else min(self.remaining, threading.TIMEOUT_MAX)
 
     def part(self, share: float) -> "Deadline":
         """Return the deadline of the first part of the time that remains."""

@@ -1,12 +1,15 @@
-"""`clustersim doctor`: the state of this installation, and what to do about problems."""
+"""`clustersim doctor` and `clustersim completion`: this installation, and its shell."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from clustersim.catalog.tree import nearest
 from clustersim.cli.options import STORE, StoreFile, print_json
 from clustersim.cli.output import echo
+from clustersim.completion.shells import SHELLS, script
+from clustersim.errors import ScenarioError
 
 
 def doctor(
@@ -28,3 +31,18 @@ def doctor(
         echo("\n".join(lines(diagnosis)))
     if diagnosis.status == "problem":
         raise typer.Exit(1)
+
+
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="Shell: bash, zsh or fish.")],
+) -> None:
+    """Print the script by which a shell completes verbs, options, names and keys.
+
+    Install it for bash or zsh by a line in ~/.bashrc, or in ~/.zshrc after compinit:
+    source <(clustersim completion bash). For fish, write it to
+    ~/.config/fish/completions/clustersim.fish.
+    """
+    if shell not in SHELLS:
+        known = ", ".join(SHELLS)
+        raise ScenarioError(f"{shell}: no script for this shell{nearest(shell, SHELLS)} ({known})")
+    echo(script(shell), end="")

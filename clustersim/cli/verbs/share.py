@@ -1,0 +1,39 @@
+"""`clustersim share SCENARIO`: several jobs on one machine, alone and together."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import clustersim
+from clustersim.cli import options
+from clustersim.cli.options import command_line, destination, print_rows
+
+if TYPE_CHECKING:
+    from clustersim.render.tables import Row
+    from clustersim.simulation.sharing.answer import ShareAnswer
+
+
+def share(
+    scenario: Annotated[
+        str, typer.Argument(help="Scenario with the key jobs, or - for standard input.")
+    ],
+    settings: options.Settings = None,
+    out: options.Out = None,
+    figures: options.Figures = None,
+    as_json: options.AsJson = False,
+    force: options.Force = False,
+) -> None:
+    """Simulate several jobs on one machine: what each costs the others, and on which links."""
+    from clustersim.scenario.origins import name_of
+
+    name = "stdin" if scenario == "-" else name_of(scenario)
+    place = destination(f"{name}-share", out, figures, as_json=as_json, force=force)
+    answer = clustersim.share(scenario, settings=settings or ())
+    place.report(answer, command_line("share", [scenario], set=settings), _show)
+
+
+def _show(answer: "ShareAnswer", written: "list[Row]") -> None:
+    """Print the answer in lines."""
+    from clustersim.reports.sharing import text
+
+    print_rows(f"{answer.title}: {text.finding(answer)}", [*text.rows(answer), *written])

@@ -1,0 +1,1 @@
+"""Views of a shared machine: text, tables, figures and a page."""

@@ -1,0 +1,150 @@
+"""The files of a shared machine: jobs, blame and links as tables, slowdowns as figures, a page."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import fsum
+from typing import Any
+
+from clustersim.render.charts.bars import Bar, Bars, Step, Waterfall
+from clustersim.render.charts.picture import Axis, Picture, text_table
+from clustersim.render.page.page import Block, Card, Cards, Page, Section
+from clustersim.render.plotly import page_chart
+from clustersim.render.study_folder import StudyFiles
+from clustersim.render.tables import percent
+from clustersim.reports.sharing.text import cause, factor, finding, link_text, rows
+from clustersim.simulation.sharing.answer import JobAnswer, ShareAnswer
+from clustersim.units import format_number, format_seconds
+
+MOST_BARS = 24
+"""Jobs that a figure shows, the slowest first."""
+
+
+def files_of(answer: ShareAnswer, command: str = "") -> StudyFiles:
+    """Return the files of a shared machine; `command` is what made it."""
+    tables = {"jobs.csv": _jobs(answer), "blame.csv": _blame(answer), "links.csv": _links(answer)}
+    return StudyFiles(answer, partial(page, answer, command), tables, charts(answer))
+
+
+def charts(answer: ShareAnswer) -> dict[str, Picture]:
+    """Return the figures by name: slowdowns, and the blame of the job that is slowed most."""
+    worst = max(answer.jobs, key=lambda job: job.slowdown)
+    pictures: dict[str, Picture] = {"slowdown": _slowdowns(answer)}
+    if worst.blame:
+        pictures["blame"] = _causes(worst)
+    return pictures
+
+
+def _slowdowns(answer: ShareAnswer) -> Bars:
+    jobs = sorted(answer.jobs, key=lambda job: -job.slowdown)[:MOST_BARS]
+    return Bars(
+        title=finding(answer),
+        caption="time of a step next to the others over that alone",
+        description=f"A bar for each of {len(jobs)} jobs.",
+        names="job",
+        measure=Axis("slowdown", "times", zero=True),
+        bars=tuple(Bar(job.name, job.slowdown, f"{job.slowdown:.3f}") for job in jobs),
+    )
+
+
+def _causes(job: JobAnswer) -> Waterfall:
+    steps = tuple(Step(cause(part), "communication", part.seconds) for part in job.blame or ())
+    chart = Waterfall(
+        title=f"{job.name}: {factor(job.slowdown)} as long as alone",
+        caption="what each other job costs a step, at the links that both use",
+        description=f"{len(steps)} causes lead from the time alone to the time next to the others.",
+        note="Each bar begins where the one above ends.",
+        contents="what each neighbour costs",
+        measure=Axis("step time", "s"),
+        first="alone",
+        last="shared",
+        start=job.alone_s,
+        steps=steps,
+    )
+    return chart.in_unit()
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+_OF_JOB = (
+    "name", "kind", "nodes", "devices", "alone_s", "shared_s", "least_s", "most_s", "slowdown",
+    "steps", "tokens_per_s",
+)  # fmt: skip
+
+
+def _jobs(answer: ShareAnswer) -> Iterator[Sequence[Any]]:
+    yield _OF_JOB
+    for job in answer.jobs:
+        yield [getattr(job, name) for name in _OF_JOB]
+
+
+def _blame(answer: ShareAnswer) -> Iterator[Sequence[Any]]:
+    yield ["job", "by", "link", "links", "seconds"]
+    for job in answer.jobs:
+        for part in job.blame or ():
+            yield [job.name, part.job, part.link, part.links, part.seconds]
+
+
+def _links(answer: ShareAnswer) -> Iterator[Sequence[Any]]:
+    yield ["link", "links", "capacity", "job", "load", "contended"]
+    for link in answer.links:
+        for job, load in link.load.items():
+            yield [link.link, link.links, link.capacity, job, load, link.contended]
+
+
+# --- page -----------------------------------------------------------------------------------------
+
+
+def page(answer: ShareAnswer, command: str = "") -> Page:
+    """Return the page of a shared machine; `command` is what made it."""
+    return Page(answer.title, finding(answer), tuple(_sections(answer)), command)
+
+
+def _sections(answer: ShareAnswer) -> Iterator[Section]:
+    lines = ((row.label, row.text) for row in rows(answer))
+    table = text_table("All results", ("item", "result"), lines)
+    yield Section("Summary", "answer", (), (Cards(tuple(_cards(answer))), table))
+    drawn = [page_chart(picture) for picture in charts(answer).values()]
+    text = "A job is slowed where its traffic waits for that of others on a link that both use."
+    yield Section("Jobs", "jobs", (text,), (*drawn, _jobs_table(answer)))
+    yield Section("Links", "links", (), (_links_table(answer),))
+
+
+def _cards(answer: ShareAnswer) -> Iterator[Card]:
+    for job in sorted(answer.jobs, key=lambda job: -job.slowdown)[:4]:
+        note = f"{format_seconds(job.alone_s)} alone, {format_seconds(job.shared_s)} shared"
+        yield Card(f"slowdown of {job.name}", f"{job.slowdown:.3f}", note, job.slowdown > 1.1)
+    yield Card("Fairness", f"{answer.fairness:.3f}", "Jain's index of the jobs' speeds")
+
+
+def _jobs_table(answer: ShareAnswer) -> Block:
+    names = (">devices", ">alone", ">shared", ">slowdown", ">steps", ">tokens/s", "nodes")
+    lines = (
+        (
+            job.name,
+            job.kind,
+            f"{job.devices:,}",
+            format_seconds(job.alone_s),
+            format_seconds(job.shared_s),
+            f"{job.slowdown:.4f}",
+            f"{job.steps:,}",
+            "" if job.tokens_per_s is None else format_number(job.tokens_per_s),
+            job.nodes,
+        )
+        for job in answer.jobs
+    )
+    return text_table("Jobs", ("job", "kind", *names), lines)
+
+
+def _links_table(answer: ShareAnswer) -> Block:
+    lines = (
+        (
+            link_text(link.link, link.links),
+            f"{link.capacity / 1e9:.4g} GB/s",
+            percent(fsum(link.load.values())),
+            ", ".join(f"{job} {percent(load)}" for job, load in link.load.items()),
+            "yes" if link.contended else "no",
+        )
+        for link in answer.links
+    )
+    names = ("link", ">capacity", ">in use", "by", "traffic waits")
+    return text_table("Links that several jobs use", names, lines)

@@ -1,0 +1,1 @@
+"""Several jobs on one machine: alone, together, and what each costs the others."""

@@ -1,0 +1,318 @@
+"""The jobs of a shared machine: each as traffic on its links, and as a graph of operations.
+
+scenario --its layout, on its nodes of the machine--> compilation --folded--> operations
+traffic  --one collective after another-----------------------------^
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from clustersim.arrays import Booleans, Floats, Integers
+from clustersim.engine.program_operations import operations_of
+from clustersim.errors import ClustersimError, ScenarioError
+from clustersim.plan.placement import Placement, place
+from clustersim.program.collectives.communicator import Communicator
+from clustersim.program.compile import Compilation
+from clustersim.program.fold import Folded, JobTraffic
+from clustersim.program.job import Job
+from clustersim.program.operations import Operations
+from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.origins import scenario_text
+from clustersim.scenario.sharing import JobFile, LoadedSharing, TrafficFile
+from clustersim.simulation.sharing.nodes import Need, assign_nodes
+from clustersim.simulation.step.build import (
+    assembled_job,
+    cluster_of,
+    layout_of,
+    model_of,
+    schedule_of,
+)
+from clustersim.simulation.step.check import check_layout
+from clustersim.simulation.step.simulate import replay_step
+from clustersim.topology.accelerator import build_accelerator
+from clustersim.topology.cluster import Cluster, build_cluster
+
+TRAFFIC: Final = ("traffic",)
+"""Name of the traffic of a job that is plain traffic."""
+
+
+class SharedJob:
+    """A job on its nodes of a shared machine.
+
+    Attributes
+    ----------
+    kind : ``training step`` or ``traffic``
+    start : instant of its first step [s]
+    tokens : of one step; None of plain traffic
+    """
+
+    kind: str
+
+    def __init__(
+        self, name: str, nodes: tuple[int, ...], start: float, tokens: int | None = None
+    ) -> None:
+        self.name, self.nodes, self.start, self.tokens = name, nodes, start, tokens
+
+    @property
+    def carried(self) -> tuple[Integers, Floats]:
+        """Bytes of one step on each link that it uses, by number [B]."""
+        raise NotImplementedError
+
+    @property
+    def traffic(self) -> JobTraffic:
+        """Its traffic on the links of the machine."""
+        raise NotImplementedError
+
+    def alone(self) -> float:
+        """Return the time of a step with the machine to itself [s]."""
+        raise NotImplementedError
+
+    def meets(self, links: Booleans) -> None:
+        """Let collectives inside blocks share links that other jobs use as well."""
+
+    def operations(self, folded: Folded) -> Operations:
+        """Return one step as a graph of operations."""
+        raise NotImplementedError
+
+
+class SharedStep(SharedJob):
+    """A job that repeats a training step."""
+
+    kind = "training step"
+
+    def __init__(
+        self, name: str, loaded: Loaded, job: Job, nodes: tuple[int, ...], start: float
+    ) -> None:
+        batch = loaded.scenario.batch
+        super().__init__(name, nodes, start, batch.global_ * batch.sequence)
+        self._loaded, self._job = loaded, job
+        self._bound = loaded.scenario.fusion_bound
+        self._compilation = Compilation(job, fusion_bound=self._bound)
+
+    @property
+    def carried(self) -> tuple[Integers, Floats]:
+        """Bytes of one step on each link that it uses, by number [B]."""
+        carried = self._compilation.carried
+        return carried.numbers, np.array([use.nbytes for use in carried])
+
+    @property
+    def traffic(self) -> JobTraffic:
+        """Its traffic on the links of the machine."""
+        return self._compilation.traffic
+
+    def alone(self) -> float:
+        """Return the time of a step with the machine to itself [s]."""
+        scenario = self._loaded.scenario
+        _, replayed = replay_step(
+            self._job, fold_replicas=scenario.fold, fusion_bound=self._bound, exact=scenario.exact
+        )
+        return replayed.timeline.duration
+
+    def meets(self, links: Booleans) -> None:
+        """Let collectives inside blocks share links that other jobs use as well.
+
+        Two steps that run concurrently on a device keep the closed form of their collectives.
+        """
+        if any(code.paired for code in self._job.order.codes):
+            return
+        self._compilation = Compilation(self._job, fusion_bound=self._bound, met=links)
+
+    def operations(self, folded: Folded) -> Operations:
+        """Return one step as a graph of operations."""
+        return operations_of(self._compilation.program(folded))
+
+
+class SharedTraffic(SharedJob):
+    """A job that runs one collective after another."""
+
+    kind = "traffic"
+
+    def __init__(
+        self, name: str, file: TrafficFile, cluster: Cluster, nodes: tuple[int, ...], start: float
+    ) -> None:
+        super().__init__(name, nodes, start)
+        self._pause = file.pause
+        devices = np.array(nodes)[:, None] * cluster.node.devices + np.arange(cluster.node.devices)
+        communicator = Communicator(cluster, devices.reshape(1, -1))
+        self._rows = communicator.traffic_rows(name, file.collective, file.bytes)
+        self._capacities = cluster.links.capacities.tolist()
+
+    @property
+    def carried(self) -> tuple[Integers, Floats]:
+        """Bytes of one collective on each link that it uses, by number [B]."""
+        crossings = self._rows.crossings
+        return crossings.links, crossings.values * self._rows.nbytes[0]
+
+    @property
+    def traffic(self) -> JobTraffic:
+        """Its traffic on the links of the machine."""
+        return JobTraffic({TRAFFIC: self._rows}, {}, np.zeros(1, dtype=np.int64))
+
+    def alone(self) -> float:
+        """Return the time of a pause and a collective with the machine to itself [s]."""
+        traffic = self._rows.of_row(0)
+        seconds = traffic.nbytes / traffic.uncontended_rate(self._capacities)
+        return self._pause + traffic.latency + seconds
+
+    def operations(self, folded: Folded) -> Operations:
+        """Return a pause and a collective as a graph of operations."""
+        graph = Operations()
+        pause = graph.add("pause", seconds=self._pause)
+        graph.add(self.name, [pause], traffic=folded.traffic[0][TRAFFIC])
+        return graph
+
+
+class SharedMachine:
+    """A machine and its jobs, each on nodes of its own.
+
+    Raises
+    ------
+    ScenarioError, CatalogError, PlanError
+        one line for each problem, which begins with the job.
+    """
+
+    def __init__(self, loaded: LoadedSharing) -> None:
+        sharing = loaded.sharing
+        self.cluster = build_cluster(sharing.cluster, sharing.cluster.nodes, issuer="training")
+        drafts = [
+            _Draft(loaded, number, file)
+            for number, file in enumerate(sharing.jobs)
+            for _ in range(file.copies)
+        ]
+        needs = [Need(draft.count, draft.file.nodes, draft.where("nodes")) for draft in drafts]
+        nodes = assign_nodes(needs, sharing.cluster.nodes, sharing.seed)
+        names = _different([draft.name for draft in drafts])
+        self.jobs: list[SharedJob] = [
+            draft.job(name, of_job, self.cluster)
+            for draft, name, of_job in zip(drafts, names, nodes, strict=True)
+        ]
+        self._meet()
+
+    def _meet(self) -> None:
+        """Give each job the links that others use as well."""
+        users = np.zeros(len(self.cluster.links), dtype=np.int64)
+        used = [job.carried[0] for job in self.jobs]
+        for links in used:
+            users[links] += 1
+        for job, links in zip(self.jobs, used, strict=True):
+            met = np.zeros(len(users), dtype=np.bool_)
+            met[links] = users[links] > 1
+            if met.any():
+                job.meets(met)
+
+
+class _Draft:
+    """A job of the file before it has nodes."""
+
+    def __init__(self, loaded: LoadedSharing, number: int, file: JobFile) -> None:
+        self.file, self._sharing, self._number = file, loaded, number
+        self._step = None if file.traffic is not None else self._loaded_step()
+        if self._step is None:
+            assert file.traffic is not None
+            self.count = file.traffic.nodes
+        else:
+            self.count = self._step.scenario.cluster.nodes
+        self.name = file.name or ("traffic" if self._step is None else self._step.name)
+
+    def where(self, *path: str) -> str:
+        """Return the place of a key of this job, with which a message begins."""
+        return self._sharing.where("jobs", self._number, *path)
+
+    def job(self, name: str, nodes: tuple[int, ...], cluster: Cluster) -> SharedJob:
+        """Return the job on its nodes."""
+        if self._step is None:
+            assert self.file.traffic is not None
+            return SharedTraffic(name, self.file.traffic, cluster, nodes, self.file.start)
+        return SharedStep(name, self._step, self._placed(nodes, cluster), nodes, self.file.start)
+
+    def _loaded_step(self) -> Loaded:
+        """Return the scenario of its step on as many nodes as its layout has devices."""
+        cluster = self._sharing.sharing.cluster
+        loaded = self._own_scenario()
+        if loaded.scenario.disturbances:
+            raise ScenarioError(
+                f"{loaded.where('disturbances')}: a job of a shared machine has none (leave them"
+                " out)"
+            )
+        plan = loaded.scenario.plan
+        ranks = plan.tensor * plan.pipeline * plan.data * plan.context
+        count = -(-ranks // cluster.node.devices)
+        use = cluster.model_copy(update={"nodes": count})
+        scenario = loaded.scenario.model_copy(update={"cluster": use})
+        return replace(loaded, scenario=scenario)
+
+    def _own_scenario(self) -> Loaded:
+        source, changes = self.file.scenario, self.file.set
+        machine = [key for key in changes if key.partition(".")[0] == "cluster"]
+        if machine:
+            raise ScenarioError(
+                f"{self.where('set')}: {machine[0]}: the jobs have one machine (set it in the"
+                " section cluster)"
+            )
+        try:
+            if isinstance(source, Mapping):
+                loaded = load_any(scenario_text(self._with_cluster(source)), changes)
+            else:
+                loaded = load_any(self._file(str(source)), changes)
+        except ClustersimError as problem:
+            lines = "\n".join(f"{self.where()}: {line}" for line in str(problem).splitlines())
+            raise type(problem)(lines) from None
+        if isinstance(loaded, LoadedService):
+            raise ScenarioError(
+                f"{self.where('scenario')}: a service is no job of a shared machine (training steps"
+                " and traffic are)"
+            )
+        return replace(loaded, origin=replace(loaded.origin, name=self.file.name or loaded.name))
+
+    def _with_cluster(self, source: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keys and values of a scenario, on the shared machine if it names none."""
+        cluster = self._sharing.sharing.cluster
+        return {"cluster": {"name": cluster.name, "nodes": cluster.nodes}, **source}
+
+    def _file(self, name: str) -> str:
+        """Return a file next to that of the shared machine, or a shipped name."""
+        folder = self._sharing.origin.folder
+        file = (Path() if folder is None else folder) / name
+        return str(file) if file.is_file() else name
+
+    def _placed(self, nodes: tuple[int, ...], machine: Cluster) -> Job:
+        """Return the job on its nodes, in the layout that it has on a machine of its own."""
+        loaded = self._step
+        assert loaded is not None
+        scenario, schedule = loaded.scenario, schedule_of(loaded)
+        model = model_of(scenario)
+        layout = layout_of(scenario, schedule, model)
+        check_layout(loaded, schedule, layout, model)
+        placing = scenario.plan.placement
+        own = place(
+            layout, cluster_of(loaded), placing.order, placing.boxes, placing.devices, loaded.where
+        )
+        size = machine.node.devices
+        devices = tuple(
+            nodes[node] * size + local for node, local in (divmod(d, size) for d in own.devices)
+        )
+        accelerator = build_accelerator(
+            scenario.cluster.node.accelerator, scenario.framework.passes
+        )
+        placement = Placement(layout, devices)
+        return assembled_job(
+            loaded, placement, machine.with_accelerator(accelerator), model, schedule
+        )
+
+
+def _different(names: list[str]) -> list[str]:
+    """Return names with numbers where several are equal.
+
+    >>> _different(["a", "b", "a"])
+    ['a-1', 'b', 'a-2']
+    """
+    counts: dict[str, int] = {}
+    numbered = []
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+        numbered.append(f"{name}-{counts[name]}" if names.count(name) > 1 else name)
+    return numbered

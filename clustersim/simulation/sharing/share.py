@@ -1,0 +1,304 @@
+"""Jobs on one machine: each alone, all together, and every subset of them for the blame.
+
+machine --folded together--> graphs of operations --one clock, one network--> times of steps
+
+All jobs repeat their steps until each has done as many as are counted, so that each has its
+neighbours all the time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import factorial, fsum
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from clustersim.arrays import Floats, Integers
+from clustersim.catalog.changes import Settings
+from clustersim.engine.clock import CONTINUOUS, Clock
+from clustersim.engine.network.network import Network
+from clustersim.engine.operation_replay import Repeated
+from clustersim.errors import ScenarioError
+from clustersim.program.fold import Folded, ReplicaTraffic
+from clustersim.program.links.in_use import kind_of
+from clustersim.scenario.sharing import load_sharing
+from clustersim.simulation.garbage import garbage_collection_off
+from clustersim.simulation.sharing.answer import JobAnswer, NeighbourCost, ShareAnswer, SharedLink
+from clustersim.simulation.sharing.jobs import SharedJob, SharedMachine
+from clustersim.simulation.sharing.nodes import ranges
+
+WARM_UP: Final = 0.25
+"""Share of the steps that are not counted: the jobs do not start as they go on."""
+
+SETTLED: Final = 0.01
+"""Relative difference of the means of both halves of the counted steps up to which they are
+settled, beyond three standard errors."""
+
+ROUNDING: Final = 1e-9
+"""Share of a step below which a cost is rounding."""
+
+MOST_BLAMED: Final = 4
+"""Jobs up to which all subsets are replayed, so that each job's blame is exact."""
+
+MOST_OPERATIONS: Final = 100_000_000
+"""Operations of all jobs in a replay; a million take some ten seconds."""
+
+ATTEMPTS: Final = 8
+"""Times that replicas are folded by contended links before they are by all links."""
+
+
+def share(scenario: str | Path | Mapping[str, Any], *, settings: Settings = ()) -> ShareAnswer:
+    """Simulate several jobs on one machine: each alone, and all together.
+
+    Parameters
+    ----------
+    scenario : file or name of a scenario with the key `jobs`, or its keys and values
+    settings : changes as texts, ``["cluster.nodes=16", "steps=50"]``, or as values
+
+    Raises
+    ------
+    ScenarioError, CatalogError, PlanError
+        when a value is invalid, one line for each problem.
+
+    >>> import clustersim
+    >>> job = {"traffic": {"collective": "all-reduce", "bytes": "1 GiB", "nodes": 2}}
+    >>> answer = clustersim.share(
+    ...     {"cluster": {"name": "dgx-h100", "nodes": 4}, "jobs": [{**job, "copies": 2}]}
+    ... )
+    >>> [job.slowdown for job in answer.jobs]  # on nodes of their own, and a network without limit
+    [1.0, 1.0]
+    """
+    with garbage_collection_off():
+        loaded = load_sharing(scenario, settings)
+        machine = SharedMachine(loaded)
+        return _Sharing(machine, loaded.sharing.steps).answer(
+            loaded.origin.name, loaded.sharing.title
+        )
+
+
+@dataclass(frozen=True)
+class Together:
+    """Some jobs of a machine, replayed together.
+
+    Attributes
+    ----------
+    times : by job, time of each counted step [s]
+    contended : links of the machine that traffic waited for
+    """
+
+    times: dict[int, Floats]
+    contended: Integers
+
+    def mean(self, job: int) -> float:
+        """Return the mean time of a step of a job [s]."""
+        return float(self.times[job].mean())
+
+
+class _Sharing:
+    """The replays of the jobs of a machine."""
+
+    def __init__(self, machine: SharedMachine, steps: int) -> None:
+        self.machine, self.jobs, self.steps = machine, machine.jobs, steps
+        self.alone = [job.alone() for job in self.jobs]
+        self._check_size()
+        self._replayed: dict[tuple[int, ...], Together] = {}
+
+    def answer(self, name: str, title: str) -> ShareAnswer:
+        """Return the answer."""
+        jobs = tuple(map(self._job_answer, range(len(self.jobs))))
+        speeds = [1 / job.slowdown for job in jobs]
+        return ShareAnswer(
+            name=name,
+            title=title,
+            cluster=self.machine.cluster.name,
+            nodes=self.machine.cluster.nodes,
+            jobs=jobs,
+            links=tuple(self._links()),
+            fairness=fsum(speeds) ** 2 / (len(speeds) * fsum(speed**2 for speed in speeds)),
+            settled=all(map(_settled, self.together.times.values())),
+        )
+
+    def _job_answer(self, number: int) -> JobAnswer:
+        job, times = self.jobs[number], self.together.times[number]
+        mean, devices = float(times.mean()), len(job.nodes) * self.machine.cluster.node.devices
+        return JobAnswer(
+            name=job.name,
+            kind=job.kind,
+            nodes=ranges(job.nodes),
+            devices=devices,
+            alone_s=self.alone[number],
+            shared_s=mean,
+            least_s=float(times.min()),
+            most_s=float(times.max()),
+            slowdown=mean / self.alone[number],
+            steps=len(times),
+            tokens_per_s=None if job.tokens is None else job.tokens / mean,
+            blame=self._blame(number) if len(self.jobs) <= MOST_BLAMED else None,
+        )
+
+    def _check_size(self) -> None:
+        """Reject jobs of which one repeats too often while the others do their steps."""
+        longest = max(self.alone) * self.steps
+        for job, alone in zip(self.jobs, self.alone, strict=True):
+            if longest / alone > MOST_OPERATIONS / 10:
+                raise ScenarioError(
+                    f"jobs: '{job.name}' takes {alone:g} s and would be repeated"
+                    f" {longest / alone:,.0f} times in {self.steps} steps of the longest job (fewer"
+                    " steps, more bytes, or a pause)"
+                )
+
+    # --- together ---------------------------------------------------------------------------------
+
+    @cached_property
+    def together(self) -> Together:
+        """All jobs."""
+        return self.of(tuple(range(len(self.jobs))))
+
+    def of(self, numbers: tuple[int, ...]) -> Together:
+        """Return some of the jobs, replayed together once."""
+        if numbers not in self._replayed:
+            self._replayed[numbers] = self._replay(numbers)
+        return self._replayed[numbers]
+
+    def _replay(self, numbers: Sequence[int]) -> Together:
+        """Fold the jobs as if no link were contended; again by the links that were."""
+        links = self.machine.cluster.links
+        jobs = [self.jobs[number] for number in numbers]
+        replicas = ReplicaTraffic([job.traffic for job in jobs], links.capacities, links.names)
+        shared = np.zeros(0, dtype=np.int64)
+        for attempt in range(ATTEMPTS + 1):
+            folded = replicas.folded(None if attempt == ATTEMPTS else shared)
+            running, contended = self._run(jobs, folded)
+            if attempt == ATTEMPTS or not replicas.differ(folded, contended):
+                break
+            shared = np.union1d(shared, contended)
+        each = zip(numbers, running, strict=True)
+        return Together({number: _counted(job, self.steps) for number, job in each}, contended)
+
+    def _run(
+        self, jobs: Sequence[SharedJob], folded: Sequence[Folded]
+    ) -> tuple[list[Repeated], Integers]:
+        """Repeat all jobs until each has its steps; return them, and the contended links."""
+        clock, links = Clock(CONTINUOUS), folded[0].links
+        network = Network(clock, links.capacities)
+        running: list[Repeated] = []
+
+        def more(_: Repeated) -> bool:
+            return any(len(job.ends) < self.steps for job in running)
+
+        for job, of_job in zip(jobs, folded, strict=True):
+            graph = job.operations(of_job)
+            running.append(Repeated(graph, clock, network, job.start, more))
+        clock.run_all()
+        for repeated in running:
+            repeated.check()
+        network.check()
+        return running, links.of_colours(network.contended)
+
+    # --- blame ------------------------------------------------------------------------------------
+
+    def _blame(self, number: int) -> tuple[NeighbourCost, ...]:
+        r"""Return what each other job costs a job, by link: the Shapley value of its time.
+
+        .. math:: \phi_j = \sum_S \frac{|S|! (n - |S| - 2)!}{(n - 1)!} (T(S + j) - T(S))
+
+        over the sets S of jobs without both, with T the time of the job next to S.
+        """
+        others = [other for other in range(len(self.jobs)) if other != number]
+        blame = [
+            part
+            for other in others
+            for part in self._at_links(number, other, self._shapley(number, other, others))
+        ]
+        return tuple(sorted(blame, key=lambda part: -abs(part.seconds)))
+
+    def _shapley(self, number: int, other: int, others: Sequence[int]) -> float:
+        rest, count = [each for each in others if each != other], len(others)
+        return fsum(
+            factorial(size) * factorial(count - size - 1) / factorial(count)
+            * (self._next_to(number, (*some, other)) - self._next_to(number, some))
+            for size in range(len(rest) + 1)
+            for some in combinations(rest, size)
+        )  # fmt: skip
+
+    def _next_to(self, number: int, others: Sequence[int]) -> float:
+        """Return the mean time of a job next to some others [s]."""
+        if not others:
+            return self.alone[number]
+        return self.of(tuple(sorted((number, *others)))).mean(number)
+
+    def _at_links(self, number: int, other: int, seconds: float) -> list[NeighbourCost]:
+        """Divide the cost of another job among the contended links that both use, by its bytes."""
+        (own, _), (used, nbytes) = (self.jobs[each].carried for each in (number, other))
+        both = np.isin(used, own) & np.isin(used, self.together.contended)
+        name = self.jobs[other].name
+        if abs(seconds) < ROUNDING * self.alone[number]:
+            return []
+        if not both.any():
+            return [NeighbourCost(name, None, 0, seconds)]
+        links = used[both]
+        times = nbytes[both] / self.machine.cluster.links.capacities[links]
+        return [
+            NeighbourCost(name, self._name(links[places[0]]), len(places), seconds * share)
+            for places in self._kinds(links, times)
+            for share in [float(times[places].sum() / times.sum())]
+        ]
+
+    def _name(self, link: int) -> str:
+        return self.machine.cluster.links.names[int(link)]
+
+    def _kinds(
+        self, links: Integers, order: Floats, users: Sequence[object] | None = None
+    ) -> list[list[int]]:
+        """Return the places of links by kind, the one with the largest number first.
+
+        Links are of one kind where their names differ in numbers only, and the same jobs use them.
+        """
+        kinds: dict[object, list[int]] = {}
+        for place in np.argsort(-order, kind="stable").tolist():
+            user = None if users is None else users[place]
+            kinds.setdefault((kind_of(self._name(links[place])), user), []).append(place)
+        return [*kinds.values()]
+
+    # --- links ------------------------------------------------------------------------------------
+
+    def _links(self) -> list[SharedLink]:
+        """Return the links that two jobs or more use, those that are alike once."""
+        table = self.machine.cluster.links
+        loads = np.zeros((len(self.jobs), len(table)))
+        for number, job in enumerate(self.jobs):
+            links, nbytes = job.carried
+            mean = self.together.mean(number)
+            loads[number, links] = nbytes / mean / table.capacities[links]
+        (shared,) = np.nonzero((loads > 0).sum(axis=0) > 1)
+        loads = loads[:, shared]
+        users = [tuple(each) for each in (loads > 0).T.tolist()]
+        found = []
+        for places in self._kinds(shared, loads.sum(axis=0), users):
+            first = places[0]
+            load = {
+                job.name: float(share)
+                for job, share in zip(self.jobs, loads[:, first], strict=True)
+                if share
+            }
+            contended = bool(np.isin(shared[places], self.together.contended).any())
+            capacity = float(table.capacities[shared[first]])
+            link = self._name(shared[first])
+            found.append(SharedLink(link, len(places), capacity, load, contended))
+        return found
+
+
+def _settled(times: Floats) -> bool:
+    """Return whether the steps of a job took as long in their first half as in their second."""
+    first, second = np.array_split(times, 2)
+    error = np.sqrt(first.var() / len(first) + second.var() / len(second))
+    return bool(abs(first.mean() - second.mean()) <= SETTLED * times.mean() + 3 * error)
+
+
+def _counted(job: Repeated, steps: int) -> Floats:
+    """Return the times of the steps after the warm-up, as many of each job as it has [s]."""
+    times = job.times[: max(steps, len(job.times) - 1)]
+    return times[int(WARM_UP * len(times)) :]

@@ -1,0 +1,268 @@
+"""Several jobs on one machine: alone and together, whom to blame, and what is refused."""
+
+import json
+import math
+
+import pytest
+
+import clustersim
+from clustersim.simulation.sharing.nodes import Need, assign_nodes
+from clustersim.simulation.step.simulate import simulate
+from commands import output, rejected
+
+GPT = {"scenario": "korthikanti-22b-full", "set": {"plan.data": 16, "batch.global": 64}}
+SMALL = {"scenario": "korthikanti-22b-full", "set": {"plan.data": 4, "batch.global": 16}}
+OVERSUBSCRIBED = {"name": "superpod-a100", "nodes": 32, "fabric": {"leaf_uplinks": 4}}
+"""Twenty nodes below a leaf with cables for four."""
+
+
+EXPERTS = {
+    "title": "Experts on eight nodes",
+    "model": "mixtral-8x7b",
+    "plan": {"tensor": 8, "data": 8, "expert": 8, "expert_tensor": 8, "sequence_parallel": True},
+    "batch": {"global": 16, "micro": 1, "sequence": 4096},
+    "precision": "bf16",
+    "framework": "megatron-core",
+}
+
+
+def exchange(nodes, **keys):
+    """Return a job that exchanges 256 MiB between all its devices, again and again."""
+    traffic = {"collective": "all-to-all", "bytes": "256 MiB", "nodes": nodes, **keys}
+    return {"name": "exchange", "traffic": traffic, "nodes": "interleaved"}
+
+
+def shared(cluster, *jobs, steps=8, **keys):
+    """Return the answer of jobs on a machine."""
+    return clustersim.share({"cluster": cluster, "jobs": [*jobs], "steps": steps, **keys})
+
+
+@pytest.fixture(scope="module")
+def contended():
+    """A training job whose gradients cross the same narrow cables as an exchange."""
+    return shared(OVERSUBSCRIBED, {**GPT, "name": "gpt", "nodes": "interleaved"}, exchange(16))
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("frontier-22b", {"batch.global": 32}),
+        ("megatron21-t1-1.7b", {}),
+        ("mixtral-ep-imbalance", {}),
+    ],
+)
+def test_a_job_alone_takes_the_time_of_its_run(name, changes):
+    """On a machine of its own nodes; next to a job that never communicates nothing changes."""
+    plain = simulate(name, changes)
+    cluster = plain.scenario.cluster
+    nodes = math.prod(getattr(plain.scenario.plan, axis) for axis in ("tensor", "pipeline", "data"))
+    nodes //= cluster.node.devices
+    alone = shared({"name": cluster.name, "nodes": nodes}, {"scenario": name, "set": changes})
+
+    assert alone.jobs[0].alone_s == pytest.approx(plain.step_time, rel=1e-12)
+    assert alone.jobs[0].shared_s == pytest.approx(plain.step_time, rel=1e-12)
+    assert alone.jobs[0].blame == ()
+    assert alone.fairness == pytest.approx(1)
+    assert alone.settled
+
+
+def test_blame_adds_up_to_the_slowdown(contended):
+    """Of each job, to a billionth of its step."""
+    assert contended.jobs[0].slowdown > 1.05
+    for job in contended.jobs:
+        costs = math.fsum(part.seconds for part in job.blame)
+        assert costs == pytest.approx(job.shared_s - job.alone_s, abs=1e-9 * job.alone_s)
+        assert {part.link for part in job.blame} <= {link.link for link in contended.links}
+
+
+def test_blame_of_three_jobs_adds_up():
+    """Each neighbour has its share, whatever the order in which they come."""
+    three = shared(
+        OVERSUBSCRIBED | {"nodes": 40},
+        {**GPT, "name": "gpt", "nodes": "scattered"},
+        exchange(12) | {"name": "one", "nodes": "scattered"},
+        exchange(12, pause="5 ms") | {"name": "two", "nodes": "scattered"},
+        steps=4,
+    )
+
+    for job in three.jobs:
+        costs = math.fsum(part.seconds for part in job.blame)
+        assert costs == pytest.approx(job.shared_s - job.alone_s, abs=1e-9 * job.alone_s)
+    assert {part.job for part in three.jobs[0].blame} == {"one", "two"}
+
+
+def test_the_order_and_the_names_of_jobs_change_nothing(contended):
+    """The same jobs on the same nodes."""
+    nodes = [job.nodes for job in contended.jobs]
+    other = shared(
+        OVERSUBSCRIBED,
+        exchange(16) | {"name": "other", "nodes": nodes[1]},
+        {**GPT, "name": "mine", "nodes": nodes[0]},
+    )
+
+    for before, after in zip(contended.jobs, reversed(other.jobs), strict=True):
+        assert after.shared_s == pytest.approx(before.shared_s, rel=1e-9)
+        assert after.nodes == before.nodes
+
+
+def test_a_neighbour_that_leaves_slows_no_one():
+    """On one bottleneck."""
+    few, many = (
+        shared(OVERSUBSCRIBED, {**SMALL, "nodes": "0,8,16,24"}, *[exchange(8)] * count, steps=4)
+        for count in (1, 2)
+    )
+
+    assert few.jobs[0].shared_s <= many.jobs[0].shared_s * (1 + 1e-9)
+
+
+def test_the_same_seed_scatters_alike():
+    """Another seed gives other nodes."""
+    first, again, other = (
+        shared({"name": "selene", "nodes": 32}, {**SMALL, "nodes": "scattered"}, steps=2, seed=seed)
+        for seed in (1, 1, 2)
+    )
+
+    assert first == again
+    assert first.jobs[0].nodes != other.jobs[0].nodes
+
+
+def test_no_link_carries_more_than_its_capacity(contended):
+    """The loads of all jobs together, over the time of their steps."""
+    assert max(math.fsum(link.load.values()) for link in contended.links) <= 1 + 1e-6
+    assert any(link.contended for link in contended.links)
+
+
+# --- physics --------------------------------------------------------------------------------------
+
+
+def test_spread_paths_isolate_neighbours_and_hashed_ones_do_not():
+    """As Slingshot and InfiniBand are measured to isolate, and Ethernet with hashing is not."""
+    jobs = [{**GPT, "name": "gpt", "nodes": "interleaved", "copies": 4}]
+    spread, hashed = (
+        shared(
+            {"name": "superpod-a100", "nodes": 64, "fabric": {"routing": routing}}, *jobs, steps=2
+        )
+        for routing in ("adaptive", "hashed")
+    )
+
+    assert [job.slowdown for job in spread.jobs] == pytest.approx([1] * 4)
+    assert max(job.slowdown for job in hashed.jobs) > 1.3
+
+
+def test_an_exchange_takes_as_many_flows_on_a_cable_as_ranks_cross_it(contended):
+    """One flow of the gradients against those of ten nodes: it had half of the cable before."""
+    gpt, other = contended.jobs
+
+    assert gpt.slowdown > 1.05
+    assert other.slowdown < 1.2
+
+
+def test_experts_of_two_jobs_share_the_links_between_nodes():
+    """Collectives inside blocks wait for those of the neighbour where both need a cable."""
+    first = {"name": "first", "scenario": EXPERTS, "nodes": "0-3,20-23"}
+    second = {"name": "second", "scenario": EXPERTS, "nodes": "4-7,24-27"}
+    alone = shared(OVERSUBSCRIBED, first, steps=2).jobs[0]
+    both = shared(OVERSUBSCRIBED, first, second, steps=2).jobs[0]
+
+    assert alone.shared_s == pytest.approx(alone.alone_s, rel=1e-9)
+    assert both.alone_s == pytest.approx(alone.alone_s, rel=1e-9)
+    assert both.slowdown > 1.01
+
+
+# --- nodes ----------------------------------------------------------------------------------------
+
+
+def test_nodes_are_assigned_by_rule():
+    """Explicit ones first, then contiguous, interleaved and scattered ones."""
+    jobs = [
+        Need(2, "scattered", "a"),
+        Need(2, "interleaved", "b"),
+        Need(2, "interleaved", "c"),
+        Need(3, "contiguous", "d"),
+        Need(2, "1,3", "e"),
+    ]
+    scattered, *others = assign_nodes(jobs, 12, 0)
+
+    assert others == [(5, 7), (6, 8), (0, 2, 4), (1, 3)]
+    assert {*scattered} <= {9, 10, 11}
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("jobs", "problem"),
+    [
+        ([], "jobs: must have at least 1"),
+        ([{"nodes": "0"}], "jobs[0]: needs a scenario or traffic, and not both"),
+        ([{**SMALL, "nodes": "0-3"}, {**SMALL, "nodes": "3-6"}], "node 3 is already of"),
+        ([{**SMALL, "nodes": "0-2"}], "names 3 nodes, and the job has 4"),
+        ([{**SMALL, "nodes": "5-8"}], "the machine has no nodes 5-8 (it has 0-7)"),
+        ([{**SMALL, "nodes": "left"}], "'left' is no place (contiguous, interleaved, scattered"),
+        ([{**SMALL, "copies": 3}], "all jobs together need 12 nodes, and the machine has 8"),
+        ([{**SMALL, "copies": 2, "nodes": "0-3"}], "2 jobs cannot have the same nodes"),
+        ([{"scenario": "korthikanti-22b"}], "jobs[0]: korthikanti-22b: no such"),
+        ([{"scenario": "llama3-70b-h100-serving"}], "a service is no job of a shared machine"),
+        ([{**SMALL, "set": {"plan.data": "x"}}], "jobs[0]: --set plan.data=x"),
+        ([{**SMALL, "set": {"cluster.nodes": 4}}], "the jobs have one machine"),
+        ([{**exchange(2), "set": {"a": 1}}], "set: has no effect on traffic"),
+        ([exchange(2, collective="gossip")], "must be an operation with bytes, not 'gossip'"),
+        ([exchange(2, bytes="0 B")], "must be greater than 0"),
+        ([exchange(2, colour="red")], "jobs[0].traffic.colour: unknown key"),
+    ],
+)
+def test_bad_jobs_are_one_clear_line(jobs, problem, tmp_path, capsys):
+    """Nothing is written."""
+    file = tmp_path / "shared.json"
+    file.write_text(json.dumps({"title": "t", "cluster": {"name": "selene", "nodes": 8},
+                                "jobs": jobs}))  # fmt: skip
+    told = rejected(capsys, "share", file, "--out", tmp_path / "out")
+
+    assert problem in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_step_that_takes_a_nanosecond_both_one_of_seconds_is_refused(tmp_path, capsys):
+    """It would be repeated without end."""
+    file = tmp_path / "shared.json"
+    quick = {"traffic": {"collective": "send", "bytes": "1 B", "nodes": 1}}
+    file.write_text(json.dumps({"title": "t", "cluster": {"name": "selene", "nodes": 8},
+                                "jobs": [SMALL, quick], "steps": 10_000}))  # fmt: skip
+
+    assert "would be repeated" in rejected(capsys, "share", file)
+
+
+def test_the_other_verbs_name_the_verb_of_a_shared_machine(capsys):
+    """And this one that of a scenario of one job."""
+    told = rejected(capsys, "whatif", "superpod-hashed-neighbours", "--set", "steps=4")
+    assert "several jobs on one machine (simulate them with: clustersim share)" in told
+    assert "simulated with: clustersim run" in rejected(capsys, "share", "frontier-22b")
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_the_command_prints_the_finding_and_writes_its_files(capsys, here):
+    """Text, JSON and files have the same numbers; `run` answers it as well."""
+    name, few = "superpod-hashed-neighbours", ("--set", "steps=2")
+    shown = output(capsys, "share", name, *few, "--out", "out", "--figures", "svg")
+    answer = json.loads(output(capsys, "share", name, *few, "--json"))
+
+    assert "4 jobs share superpod-a100: gpt-22b-1 takes 1.373 times as long as alone" in shown
+    assert f"{answer['jobs'][0]['slowdown']:.3f} times as long" in shown
+    assert json.loads((here / "out" / "summary.json").read_text())["jobs"] == answer["jobs"]
+    assert {path.name for path in (here / "out").glob("*")} >= {
+        "report.html", "jobs.csv", "blame.csv", "links.csv", "slowdown.svg", "blame.svg",
+    }  # fmt: skip
+    assert json.loads(output(capsys, "run", name, *few, "--json")) == answer
+
+
+def test_an_answer_shows_itself_in_a_notebook():
+    """Tables and charts are those of its files."""
+    answer = clustersim.share("superpod-hashed-neighbours", settings={"steps": 2})
+
+    assert answer.to_frame("jobs")["slowdown"].max() == pytest.approx(1.373, abs=1e-3)
+    assert "gpt-22b-1" in answer._repr_html_()
