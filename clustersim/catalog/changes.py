@@ -75,11 +75,13 @@ def changes_of(settings: Settings) -> tuple[Change, ...]:
     >>> [change] = changes_of({"plan.zero": 1})
     >>> change
     Change(path=('plan', 'zero'), value=1, text='plan.zero=1')
-    >>> changes_of(["plan.zero=1"]) == (change,)
+    >>> changes_of(["plan.zero=1"]) == changes_of("plan.zero=1") == (change,)
     True
     """
     if isinstance(settings, Mapping):
         return tuple(_of_value(key, value) for key, value in settings.items())
+    if isinstance(settings, str):  # one change, and not a list of letters
+        settings = [settings]
     return tuple(change if isinstance(change, Change) else _of_text(change) for change in settings)
 
 

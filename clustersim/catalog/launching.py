@@ -30,7 +30,8 @@ class LaunchArguments(Strict):
     """How a program is launched: its arguments for the keys of a scenario.
 
     `form` is the syntax of its launch file: a shell script that starts `command` on each device,
-    the `command` of a server, or a file of settings.  `arguments` are texts of the keys of a
+    the `command` of a server, or a file of settings; `exports` are variables that the program needs
+    in its environment.  `arguments` are texts of the keys of a
     layout, with the value for ``{value}``, or tables of texts by value, in which ``other`` is for
     all other values.  `job` are those of keys that a layout does not change: the model, the
     sequence.  `facts` are the facts of this file that an argument controls, with its texts by
@@ -45,6 +46,7 @@ class LaunchArguments(Strict):
     source: str
     form: Form
     command: str | None = None
+    exports: dict[str, str] | None = None
     arguments: Texts
     job: Texts | None = None
     facts: Texts | None = None

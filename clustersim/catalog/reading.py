@@ -121,7 +121,7 @@ def _parsed(text: str, file: str, error: Any, finite: bool) -> Document:
     except MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         line = None if mark is None else mark.line + 1
-        hint = _quotes(text.splitlines()[mark.line : mark.line + 1]) if mark else ""
+        hint = _remedy(text.splitlines()[mark.line : mark.line + 1]) if mark else ""
         raise error(f"{Place(file, line)}: is not valid YAML ({problem.problem}{hint})") from None
     except (YAMLError, RecursionError, ValueError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else "nested too deeply"
@@ -140,8 +140,10 @@ def plain_copy(value: Any) -> Any:
     return value
 
 
-def _quotes(lines: list[str]) -> str:
-    """Return the remedy for a limit without quotes, where ``>`` begins a text of several lines."""
+def _remedy(lines: list[str]) -> str:
+    """Return the remedy for a tab, or a limit without quotes: ``>`` begins a text of many lines."""
+    if lines and re.match(r"\s*\t", lines[0]):
+        return "; a tab begins the line: indent with spaces"
     limit = re.search(r":\s+(>=?\s*[\d.][^#}]*)", lines[0]) if lines else None
     return "" if limit is None else f"; write it in quotes: '{limit[1].strip()}'"
 

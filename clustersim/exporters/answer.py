@@ -120,6 +120,7 @@ def _text(
         words=(*arguments.words, *(launch.fixed or "").split()),
         remarks=remarks,
         command=launch.command or "",
+        exports=launch.exports or {},
         config=tuple((launch.config or "").format(**numbers_of(loaded)).split()),
         nodes=cluster.nodes,
         devices=cluster.node.devices,

@@ -39,6 +39,7 @@ class Job:
     words : arguments of the program
     remarks : lines of the comment above them
     command : the program
+    exports : variables of its environment
     config : arguments that are settings of a JSON file of the program; none if empty
     nodes, devices : of the machine, and of each node
     reads : how options are imported, which states the type of their values
@@ -47,6 +48,7 @@ class Job:
     words: tuple[str, ...]
     remarks: tuple[str, ...]
     command: str
+    exports: Mapping[str, str]
     config: tuple[str, ...]
     nodes: int
     devices: int
@@ -64,6 +66,7 @@ def script(job: Job) -> str:
             *(f"#SBATCH --{name}={value}" for name, value in batch.items()),
             *comment_lines(job.remarks),
             "",
+            *(f"export {name}={value}" for name, value in job.exports.items()),
             *([f"cat > {CONFIG} <<END", settings, "END", ""] if job.config else []),
             f"ARGUMENTS=(\n{options}\n)",
             "",

@@ -152,7 +152,10 @@ def _file(path: Path) -> Path:
     if not is_file(shipped):
         if os.path.lexists(path):
             return path  # a folder, a pipe or a loop of links, which reading rejects
-        hint = file_hint(path.name) or nearest(path.name, finding.entry_names("scenario"))
+        hint = file_hint(path.name)
+        if not hint and path.name in finding.entry_names("model"):
+            hint = f" (a model: clustersim new --model {path.name} writes a scenario with it)"
+        hint = hint or nearest(path.name, finding.entry_names("scenario"))
         raise ScenarioError(
             f"{escaped(str(path))}: no such file, and no shipped scenario of that name{hint}"
         )

@@ -139,7 +139,7 @@ def _expected(loaded: Loaded | LoadedService, path: Path, value: Any) -> Expecte
             f"{where}: {value!r} is no limit (a sign and a number: '{better} {_example(measure)}')"
         )
     try:
-        limit = measure.read(text)
+        limit = measure.read(text, name)
     except ValueError as problem:
         raise ScenarioError(f"{where}: {problem}") from None
     if limit < 0:

@@ -73,7 +73,7 @@ def _limit(text: str, kinds: tuple[Kind, ...], where: str, *, plain: bool) -> tu
         side = "least" if measure.more_is_better else "greatest"
         raise ScenarioError(f"--limit {text}: must be the {side} value ({name}{right}{value})")
     try:
-        amount = parse_number(value) if plain else measure.read(value)
+        amount = parse_number(value) if plain else measure.read(value, name)
     except ValueError as problem:
         raise ScenarioError(f"--limit {text}: {problem}") from None
     if not 0 < amount < inf:

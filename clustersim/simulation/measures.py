@@ -84,15 +84,19 @@ class Measure:
         """Return whether a value is at least as good as a limit."""
         return self.order(value) <= self.order(limit)
 
-    def read(self, text: str) -> float:
+    def read(self, text: str, name: str = "") -> float:
         """Return the value of a text such as ``50 ms``, ``0.4``, ``40 %`` or ``30 days``.
+
+        Parameters
+        ----------
+        name : by which the measure was named: a plain number has the unit that is part of it
 
         Raises
         ------
         ValueError
             when it has another dimension, or is no number.
         """
-        stated = self.name.rpartition("_")[2] in ("s", "bytes", "w")  # a plain number has its unit
+        stated = (name or self.name).rpartition("_")[2] in ("s", "bytes", "w")
         if self.dimension and not (stated and re.fullmatch(r"[-+.\de]+", text.strip())):
             return parse(text, self.dimension)
         factor, unit = (0.01, "%") if "%" in text else (1.0, self.unit)

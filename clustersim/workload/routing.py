@@ -57,7 +57,7 @@ def route(
     count, total = len(shares), math.fsum(shares)
     limit = math.inf if capacity is None else capacity / count
     taken = [min(share / total, limit) for share in shares]
-    kept, each = math.fsum(taken), count // ranks
+    kept, each = min(1.0, math.fsum(taken)), count // ranks
     busiest = max(math.fsum(taken[r * each : (r + 1) * each]) for r in range(ranks))
     return Routing(kept, ranks * busiest / kept, sent)
 

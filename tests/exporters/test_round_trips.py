@@ -141,3 +141,10 @@ def test_a_pipe_of_export_and_run_keeps_the_answer(capsys, tmp_path):
     assert file.read_text() == answer["text"]
     assert answer["as"] == "deepspeed"
     assert answer["not_expressed"] == {}
+
+
+def test_a_script_for_megatron_lacked_a_variable_that_it_asserts():
+    """Megatron stops without it where tensor ranks overlap their collectives."""
+    text = export("frontier-22b", "megatron", {"framework": "megatron-core"}).text
+
+    assert "\nexport CUDA_DEVICE_MAX_CONNECTIONS=1\n" in text

@@ -11,6 +11,7 @@ from clustersim.importers.draft import Choices
 from clustersim.importers.launch.formats import LAUNCHES, launch_format
 from clustersim.importers.registry import import_file, import_source
 from clustersim.importers.source import Source, as_source
+from clustersim.simulation.step.simulate import simulate
 from commands import ending, rejected
 
 FILES = Path(__file__).parents[1] / "data" / "launch"
@@ -264,3 +265,16 @@ def test_the_content_shows_one_format(text):
     fitting = [name for name, (_, sign) in LAUNCHES.items() if sign.search(text)]
 
     assert fitting == [launch_format(text)]
+
+
+def test_gradients_that_are_reduced_in_16_bits_were_kept_in_32(tmp_path):
+    """Megatron-Core reduces the buffer in which it sums them: half of its memory."""
+    text = (FILES / "megatron-llama3-8b.sh").read_text()
+    reduced = []
+    for options in ("--bf16", "--bf16 --grad-reduce-in-bf16"):
+        (tmp_path / "train.sh").write_text(text.replace("--bf16", options))
+        changes = {"cluster.name": "dgx-h100", "cluster.nodes": 1}
+        memory = simulate(tmp_path / "train.sh", changes).answer.memory
+        reduced.append(memory.parts["gradients"])
+
+    assert reduced[1] == pytest.approx(reduced[0] / 2)

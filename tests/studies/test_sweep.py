@@ -376,6 +376,15 @@ def test_a_sweep_without_a_layout_that_fits_has_an_answer(here, capsys, axes):
     }  # fmt: skip
 
 
+def test_the_first_layout_was_named_and_not_the_nearest_one(here, capsys):
+    """Where none fits, the one with the least memory says what is missing."""
+    options = "--set=plan.sequence_parallel=false", "--set=batch.global=64", "--set=batch.micro=1"
+    axes = "--over=plan.tensor=1,2", "--over=plan.data=fill"
+    out = output(capsys, "sweep", "korthikanti-22b-full", *options, *axes, "--jobs=1")
+
+    assert "best          no layout fits; tensor 2, data 4: does not fit" in out
+
+
 def test_files_of_a_sweep_without_a_valid_combination_were_an_internal_error(here, capsys):
     """Where every combination is invalid, the files are written without numbers."""
     out = output(capsys, "sweep", str(small(here)), "--jobs=1", "--over=plan.tensor=7")

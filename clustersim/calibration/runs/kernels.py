@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from clustersim.calibration.kernels.words import finite_number, reject_rows
+from clustersim.catalog.facts import LEAST
 from clustersim.catalog.files import read_text, shown
 from clustersim.catalog.tree import nearest
 from clustersim.cost.compute import chain_seconds
@@ -106,6 +107,9 @@ def _launch(shape: Shape, _: Precision) -> Kernel:
 
 _HEADS: Final = ("batch", "heads", "sequence", "head_size", "causal")
 
+LONGEST: Final = 1e4
+"""Maximum time of a measured kernel [s]."""
+
 KINDS: Final[Mapping[str, Kind]] = {
     "gemm": Kind(("m", "n", "k", "batch"), _gemm),
     "attention-forward": Kind(_HEADS, partial(_attention, backward=False, cudnn=False)),
@@ -194,6 +198,8 @@ def _row(place: str, values: Mapping[str, str]) -> KernelRow:
     seconds = finite_number("seconds", values.get("seconds", ""))
     if seconds <= 0:
         raise ValueError(f"seconds: must be greater than 0, not {seconds:g}")
+    if not LEAST <= seconds <= LONGEST:
+        raise ValueError(f"seconds: {seconds:g} is no time of a kernel ({LEAST:g} to {LONGEST:g})")
     kernel = None if kind.kernel is None else kind.kernel(shape, precision)
     return KernelRow(place, name, shape, precision.name, seconds, kernel)
 

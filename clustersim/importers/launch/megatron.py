@@ -509,6 +509,8 @@ def _precision(given: Given) -> None:
     for part, stated in states.items():
         if stated is not None:
             given.usual(f"framework.state.{name}.{part}", BYTES.get(stated, 4))
+    if wide == "bf16" and given.values.get("framework.gradients.bytes_each") == 2:
+        given.usual(f"framework.state.{name}.gradients", 2)  # the buffer that is reduced
     moments = [given.pop(f"{moment}_moment_format") for moment in ("first", "second")]
     if any(moments):
         total = sum(BYTES.get(moment or "fp32", 4) for moment in moments)

@@ -365,8 +365,6 @@ def _finish(given: Given) -> None:
         _recipe_defaults(given, recipe)
     _formats(given, library)
     megatron.finish(given)
-    if given.values["framework.gradients.bytes_each"] == 2:
-        given.usual(f"framework.state.{given.values['precision']}.gradients", 2)
 
 
 def _model(given: Given, recipe: str) -> None:

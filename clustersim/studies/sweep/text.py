@@ -1,5 +1,6 @@
 """A sweep as text: counts by verdict, the best layouts, the front, why others are invalid."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -123,11 +124,12 @@ def _best(answer: SweepAnswer) -> list[Line]:
 
 
 def _none(answer: SweepAnswer) -> str:
-    """Return why there is no best combination: the reason of the first that ran."""
+    """Return why there is no best combination: the reason of the one with the least memory."""
     ran = [row for row in answer.points if row["verdict"] in (MISSES, *EXCEEDING, *FITTING)]
     if not ran:
         return "no layout fits"
-    first = ran[0]
+    fit = [row for row in ran if row["verdict"] not in EXCEEDING]
+    first = fit[0] if fit else min(ran, key=lambda row: row.get("memory_peak_bytes") or math.inf)
     rule = "fits and meets the limits" if answer.limits else "fits"
     if first["verdict"] in FITTING:
         rule = "has the measure"

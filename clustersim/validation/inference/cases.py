@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import prod
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
-from pydantic import PositiveInt
+from pydantic import AfterValidator, PositiveInt
 
 from clustersim.catalog.checking import shipped_record
 from clustersim.catalog.facts import Record, Strict
@@ -127,12 +127,23 @@ class Workers(Section):
     moe_ep_size: Count = None
 
 
+MOST_USERS: Final = 10**6
+"""Maximum number of concurrent requests of a case."""
+
+
+def _users(value: object) -> object:
+    """Reject a number of concurrent requests that no service has."""
+    if isinstance(value, int | float) and not value <= MOST_USERS:
+        raise ValueError(f"must be at most {MOST_USERS:,}")
+    return value
+
+
 class ServingLoad(Section):
     """The load of a row: how requests arrive, their number and lengths."""
 
     mode: Text = None
     engine: Text = None
-    batch_or_concurrency: Any = None
+    batch_or_concurrency: Annotated[Any, AfterValidator(_users)] = None
     isl: Any = None
     osl: Any = None
     moe_quant: Any = None

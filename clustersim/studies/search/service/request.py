@@ -266,7 +266,7 @@ class ServiceLayouts(Layouts):
     def own(self, at: int) -> tuple[Variant | None, str]:
         """Return the scenario's own layout."""
         request = self.request
-        changes = request.changes
+        changes = tuple(each for each in request.changes if each.path != ("pools",))
         if request.free:
             changes += changes_of({"load": _load_at_a_rate(request.bases[0], request.limits)})
         return Variant(request.scenario, changes, within=request.within), ""
