@@ -70,7 +70,7 @@ class LoadedFile(Generic[Checked]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how another process makes the scenario again."""
-        return _loaded, (self.origin, self.changes)
+        return from_origin, (self.origin, self.changes)
 
     @property
     def name(self) -> str:
@@ -87,7 +87,7 @@ class LoadedFile(Generic[Checked]):
         if not paths or not self.scenario.published:
             return ()
         try:
-            before = (self.unchanged or _loaded(self.origin, ())).scenario
+            before = (self.unchanged or from_origin(self.origin, ())).scenario
         except (ScenarioError, CatalogError):  # a file that is incomplete without the changes
             return tuple(dict.fromkeys(map(dotted, paths)))
         after = self.scenario
@@ -121,7 +121,7 @@ class LoadedFile(Generic[Checked]):
         changes = (*self.changes, *more)
         states_run = "training" not in self.tree.data  # with the failures of the cluster
         if any(may_name_files(c) or (states_run and c.path[0] == "training") for c in more):
-            return self._same_kind(_loaded(self.origin, changes))
+            return self._same_kind(from_origin(self.origin, changes))
         tree = self.tree.branch()
         for change in more:
             carry_out(change, tree)
@@ -205,7 +205,7 @@ def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedServi
         one line for each problem, with file, line and key.
     """
     changes = changes_of(settings)
-    return _loaded(origin_of(path, changes), changes)
+    return from_origin(origin_of(path, changes), changes)
 
 
 def load_launch(
@@ -214,7 +214,7 @@ def load_launch(
     """Return the scenario of an imported launch file, checked; errors name its lines."""
     document = draft.document(shown(file))
     origin = Origin(file.stem, document, file.parent, draft.summary)
-    return _loaded(origin, changes_of(settings))
+    return from_origin(origin, changes_of(settings))
 
 
 def from_mapping(name: str, data: Mapping[str, Any], settings: Settings = ()) -> Loaded:
@@ -234,10 +234,11 @@ def _from_mapping(
 ) -> "Loaded | LoadedService":
     document = Document(name, {**UNTITLED, **data}, {(): Place(name)})
     folder = Path() if name == INLINE else None
-    return _loaded(Origin(name, document, folder), changes_of(settings))
+    return from_origin(Origin(name, document, folder), changes_of(settings))
 
 
-def _loaded(origin: Origin, changes: tuple[Change, ...]) -> Loaded | LoadedService:
+def from_origin(origin: Origin, changes: tuple[Change, ...]) -> Loaded | LoadedService:
+    """Return the scenario of an origin, as `load_any` does of a file."""
     tree = Tree.of(origin.document).copy()
     if "jobs" in tree.data:
         raise ScenarioError(

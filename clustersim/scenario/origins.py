@@ -75,20 +75,12 @@ def origin_of(path: str | Path, changes: tuple[Change, ...] = ()) -> Origin:
 
 def is_service(path: str | Path) -> bool:
     """Whether a scenario file has the key `load`, without checking it."""
-    return _has_key(_text_of(path), "load")
-
-
-def is_shared(path: str | Path) -> bool:
-    """Whether a scenario file has the key `jobs`, without checking it."""
-    return _has_key(_text_of(path), "jobs")
-
-
-def _has_key(given: _Text, key: str) -> bool:
+    given = _text_of(path)
     launch = _launch_file(given)
     if launch is not None:
-        return key == "load" and launch.service
+        return launch.service
     data = parse_yaml(given.text, given.where).data
-    return isinstance(data, dict) and key in data
+    return isinstance(data, dict) and "load" in data
 
 
 def _text_of(path: str | Path) -> _Text:

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from clustersim.answers import record
-from clustersim.catalog.changes import Settings, changes_of
+from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Bytes, Count, Line, Nodes, Seconds, Strict, Whole
 from clustersim.catalog.libraries import OPERATIONS
-from clustersim.catalog.reading import Document, Place
+from clustersim.catalog.reading import Document, Key, Place
 from clustersim.catalog.tree import Tree, dotted
 from clustersim.errors import ScenarioError
 from clustersim.scenario.origins import INLINE, UNTITLED, Origin, origin_of
@@ -104,6 +104,21 @@ class LoadedSharing:
     sharing: Sharing
     tree: Tree
     origin: Origin
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Stem of the scenario file, which names the folder of its files."""
+        return self.origin.name
+
+    def changed(self, settings: Settings) -> "LoadedSharing":
+        """Return the shared machine with more changes, checked again."""
+        return sharing_of(self.origin, (*self.changes, *changes_of(settings)))
+
+    def part(self, *path: str | int) -> dict[Key, Place]:
+        """Return the places of the values of a table in the file, by their keys in it."""
+        depth = len(path)
+        return {key[depth:]: at for key, at in self.tree.places.items() if key[:depth] == path}
 
     def where(self, *path: str | int) -> str:
         """Return ``file:line: key`` of the value at `path`, with which a message begins."""
@@ -126,12 +141,22 @@ def load_sharing(
         origin = Origin(INLINE, document, Path())
     else:
         origin = origin_of(scenario, changes)
+    return sharing_of(origin, changes)
+
+
+def is_shared(origin: Origin) -> bool:
+    """Whether a scenario has the key `jobs`, without checking it."""
+    return isinstance(origin.document.data, dict) and "jobs" in origin.document.data
+
+
+def sharing_of(origin: Origin, changes: tuple[Change, ...]) -> LoadedSharing:
+    """Return the shared machine of an origin, as `load_sharing` does of a file."""
     tree = Tree.of(origin.document).copy()
-    if "jobs" not in tree.data:
+    if not is_shared(origin):
         raise ScenarioError(
             f"{tree.place(())}: jobs: missing (the list of the jobs that share the machine; one"
             " scenario alone is simulated with: clustersim run)"
         )
     of_cluster = {path: kind for path, kind in REFERENCES.items() if path[0] == "cluster"}
     resolve(tree, origin.folder, changes, of_cluster)
-    return LoadedSharing(checked(Sharing, tree, reasons=False), tree, origin)
+    return LoadedSharing(checked(Sharing, tree, reasons=False), tree, origin, changes)

@@ -1,11 +1,14 @@
 """Several jobs on one machine: alone and together, whom to blame, and what is refused."""
 
+import io
 import json
 import math
 
 import pytest
 
 import clustersim
+from clustersim.catalog import finding
+from clustersim.scenario.sharing import load_sharing
 from clustersim.simulation.sharing.nodes import Need, assign_nodes
 from clustersim.simulation.step.simulate import simulate
 from commands import output, rejected
@@ -212,6 +215,7 @@ def test_nodes_are_assigned_by_rule():
         ([exchange(2, collective="gossip")], "must be an operation with bytes, not 'gossip'"),
         ([exchange(2, bytes="0 B")], "must be greater than 0"),
         ([exchange(2, colour="red")], "jobs[0].traffic.colour: unknown key"),
+        ([{"scenario": {**EXPERTS, "plan": {"tensr": 8}}}], "plan.tensr: unknown key"),
     ],
 )
 def test_bad_jobs_are_one_clear_line(jobs, problem, tmp_path, capsys):
@@ -258,6 +262,44 @@ def test_the_command_prints_the_finding_and_writes_its_files(capsys, here):
         "report.html", "jobs.csv", "blame.csv", "links.csv", "slowdown.svg", "blame.svg",
     }  # fmt: skip
     assert json.loads(output(capsys, "run", name, *few, "--json")) == answer
+
+
+@pytest.mark.parametrize("verb", ["run", "share"])
+def test_a_shared_machine_may_come_from_standard_input(verb, capsys, monkeypatch):
+    """It is read once."""
+    text = (finding.shipped("scenario") / "superpod-hashed-neighbours.yaml").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+    answer = json.loads(output(capsys, verb, "-", "--set", "steps=2", "--json"))
+    assert (answer["name"], len(answer["jobs"])) == ("stdin", 4)
+
+
+def test_run_of_standard_input_was_empty_after_its_kind_was_read(capsys, monkeypatch):
+    """A training step from a pipe."""
+    text = (finding.shipped("scenario") / "frontier-22b.yaml").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+    found = json.loads(output(capsys, "run", "-", "--set", "batch.global=16", "--json"))
+    assert found["name"] == "stdin"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--schedule", "gpipe"), ("--replications", "3"), ("--strict", None)]
+)
+def test_options_of_run_without_effect_on_several_jobs_are_rejected(option, value, capsys):
+    """None is dropped in silence."""
+    words = [option] if value is None else [option, value]
+    told = rejected(capsys, "run", "superpod-hashed-neighbours", *words)
+
+    assert told.startswith(f"{option}: has no effect on several jobs on one machine")
+
+
+def test_a_loaded_machine_takes_changes():
+    """As a loaded scenario of a step does."""
+    loaded = load_sharing("superpod-hashed-neighbours", {"steps": 2})
+
+    assert clustersim.share(loaded, settings={"seed": 3}) == clustersim.share(loaded)
+    assert loaded.changed({"steps": 4}).sharing.steps == 4
 
 
 def test_an_answer_shows_itself_in_a_notebook():

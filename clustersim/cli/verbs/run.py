@@ -24,7 +24,7 @@ from clustersim.cli.options import (
     reject_unused,
 )
 from clustersim.cli.verbs.serve import report_service
-from clustersim.cli.verbs.share import share
+from clustersim.cli.verbs.share import report_sharing
 
 if TYPE_CHECKING:
     from clustersim.render.render_process import RenderProcess
@@ -69,12 +69,21 @@ def run(
     formats = figure_formats(figures)
     # The process of the figures starts before the slow imports, which it does not wait for.
     with _figure_process() if formats else nullcontext() as process:
-        from clustersim.scenario.load import LoadedService, load_any
-        from clustersim.scenario.origins import is_shared
+        from clustersim.catalog.changes import changes_of
+        from clustersim.scenario.load import LoadedService, from_origin
+        from clustersim.scenario.origins import origin_of
+        from clustersim.scenario.sharing import is_shared, sharing_of
 
-        if is_shared(scenario):
-            return share(scenario, settings, out, figures, as_json=json_output, force=force)
-        loaded = load_any(scenario, changes)
+        parsed = changes_of(changes)
+        origin = origin_of(scenario, parsed)
+        if is_shared(origin):
+            unused = {"--schedule": schedule, "--model": model, "--replications": replications}
+            reject_unused(unused | {"--strict": strict or None}, "several jobs on one machine")
+            sharing = sharing_of(origin, parsed)
+            place = destination(sharing.name, out, figures, as_json=json_output, force=force)
+            report_sharing(sharing, place, command_line("run", [scenario], set=changes))
+            return
+        loaded = from_origin(origin, parsed)
         options.print_remarks(loaded.origin.remarks)
         check_strict(loaded, strict=strict)
         place = destination(loaded.name, out, figures, as_json=json_output, force=force)

@@ -10,6 +10,7 @@ from clustersim.cli.options import command_line, destination, print_rows
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Row
+    from clustersim.scenario.sharing import LoadedSharing
     from clustersim.simulation.sharing.answer import ShareAnswer
 
 
@@ -24,12 +25,16 @@ def share(
     force: options.Force = False,
 ) -> None:
     """Simulate several jobs on one machine: what each costs the others, and on which links."""
-    from clustersim.scenario.origins import name_of
+    from clustersim.scenario.sharing import load_sharing
 
-    name = "stdin" if scenario == "-" else name_of(scenario)
-    place = destination(f"{name}-share", out, figures, as_json=as_json, force=force)
-    answer = clustersim.share(scenario, settings=settings or ())
-    place.report(answer, command_line("share", [scenario], set=settings), _show)
+    loaded = load_sharing(scenario, settings or ())
+    place = destination(f"{loaded.name}-share", out, figures, as_json=as_json, force=force)
+    report_sharing(loaded, place, command_line("share", [scenario], set=settings))
+
+
+def report_sharing(loaded: "LoadedSharing", place: options.Destination, command: str) -> None:
+    """Simulate the jobs of a machine, write their files and print the answer."""
+    place.report(clustersim.share(loaded), command, _show)
 
 
 def _show(answer: "ShareAnswer", written: "list[Row]") -> None:

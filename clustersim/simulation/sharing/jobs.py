@@ -12,6 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers
+from clustersim.catalog.changes import changes_of
+from clustersim.catalog.reading import Document, plain_copy
+from clustersim.catalog.tree import dotted
 from clustersim.engine.program_operations import operations_of
 from clustersim.errors import ClustersimError, ScenarioError
 from clustersim.plan.placement import Placement, place
@@ -20,8 +23,8 @@ from clustersim.program.compile import Compilation
 from clustersim.program.fold import Folded, JobTraffic
 from clustersim.program.job import Job
 from clustersim.program.operations import Operations
-from clustersim.scenario.load import Loaded, LoadedService, load_any
-from clustersim.scenario.origins import scenario_text
+from clustersim.scenario.load import Loaded, LoadedService, from_origin
+from clustersim.scenario.origins import UNTITLED, Origin, origin_of
 from clustersim.scenario.sharing import JobFile, LoadedSharing, TrafficFile
 from clustersim.simulation.sharing.nodes import Need, assign_nodes
 from clustersim.simulation.step.build import (
@@ -194,8 +197,8 @@ class SharedMachine:
 
     def _meet(self) -> None:
         """Give each job the links that others use as well."""
+        used = [job.carried[0] for job in self.jobs]  # which may number further links
         users = np.zeros(len(self.cluster.links), dtype=np.int64)
-        used = [job.carried[0] for job in self.jobs]
         for links in used:
             users[links] += 1
         for job, links in zip(self.jobs, used, strict=True):
@@ -246,18 +249,18 @@ class _Draft:
         return replace(loaded, scenario=scenario)
 
     def _own_scenario(self) -> Loaded:
-        source, changes = self.file.scenario, self.file.set
-        machine = [key for key in changes if key.partition(".")[0] == "cluster"]
-        if machine:
+        source, changes = self.file.scenario, changes_of(self.file.set)
+        machine = next((change for change in changes if change.path[0] == "cluster"), None)
+        if machine is not None:
             raise ScenarioError(
-                f"{self.where('set')}: {machine[0]}: the jobs have one machine (set it in the"
-                " section cluster)"
+                f"{self.where('set')}: {dotted(machine.path)}: the jobs have one machine (set"
+                " it in the section cluster)"
             )
         try:
             if isinstance(source, Mapping):
-                loaded = load_any(scenario_text(self._with_cluster(source)), changes)
+                loaded = from_origin(self._inline(source), changes)
             else:
-                loaded = load_any(self._file(str(source)), changes)
+                loaded = from_origin(origin_of(self._file(str(source)), changes), changes)
         except ClustersimError as problem:
             lines = "\n".join(f"{self.where()}: {line}" for line in str(problem).splitlines())
             raise type(problem)(lines) from None
@@ -268,10 +271,13 @@ class _Draft:
             )
         return replace(loaded, origin=replace(loaded.origin, name=self.file.name or loaded.name))
 
-    def _with_cluster(self, source: Mapping[str, Any]) -> dict[str, Any]:
+    def _inline(self, source: Mapping[str, Any]) -> Origin:
         """Return the keys and values of a scenario, on the shared machine if it names none."""
-        cluster = self._sharing.sharing.cluster
-        return {"cluster": {"name": cluster.name, "nodes": cluster.nodes}, **source}
+        path, shared = ("jobs", self._number, "scenario"), self._sharing.origin
+        data = {**UNTITLED, "cluster": shared.document.mapping()["cluster"], **source}
+        places = self._sharing.part(*path)
+        document = Document(self._sharing.tree.place(path).file, plain_copy(data), places)
+        return Origin(f"job {self._number}", document, shared.folder)
 
     def _file(self, name: str) -> str:
         """Return a file next to that of the shared machine, or a shipped name."""

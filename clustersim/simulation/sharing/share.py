@@ -24,7 +24,7 @@ from clustersim.engine.operation_replay import Repeated
 from clustersim.errors import ScenarioError
 from clustersim.program.fold import Folded, ReplicaTraffic
 from clustersim.program.links.in_use import kind_of
-from clustersim.scenario.sharing import load_sharing
+from clustersim.scenario.sharing import LoadedSharing, load_sharing
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.sharing.answer import JobAnswer, NeighbourCost, ShareAnswer, SharedLink
 from clustersim.simulation.sharing.jobs import SharedJob, SharedMachine
@@ -43,19 +43,21 @@ ROUNDING: Final = 1e-9
 MOST_BLAMED: Final = 4
 """Jobs up to which all subsets are replayed, so that each job's blame is exact."""
 
-MOST_OPERATIONS: Final = 100_000_000
-"""Operations of all jobs in a replay; a million take some ten seconds."""
+MOST_REPETITIONS: Final = 1_000_000
+"""Steps of a job while the longest one does its own; those of plain traffic take some 20 us."""
 
 ATTEMPTS: Final = 8
 """Times that replicas are folded by contended links before they are by all links."""
 
 
-def share(scenario: str | Path | Mapping[str, Any], *, settings: Settings = ()) -> ShareAnswer:
+def share(
+    scenario: str | Path | Mapping[str, Any] | LoadedSharing, *, settings: Settings = ()
+) -> ShareAnswer:
     """Simulate several jobs on one machine: each alone, and all together.
 
     Parameters
     ----------
-    scenario : file or name of a scenario with the key `jobs`, or its keys and values
+    scenario : file or name of a scenario with the key `jobs`, its keys and values, or a loaded one
     settings : changes as texts, ``["cluster.nodes=16", "steps=50"]``, or as values
 
     Raises
@@ -72,11 +74,12 @@ def share(scenario: str | Path | Mapping[str, Any], *, settings: Settings = ()) 
     [1.0, 1.0]
     """
     with garbage_collection_off():
-        loaded = load_sharing(scenario, settings)
+        if isinstance(scenario, LoadedSharing):
+            loaded = scenario.changed(settings) if settings else scenario
+        else:
+            loaded = load_sharing(scenario, settings)
         machine = SharedMachine(loaded)
-        return _Sharing(machine, loaded.sharing.steps).answer(
-            loaded.origin.name, loaded.sharing.title
-        )
+        return _Sharing(machine, loaded.sharing.steps).answer(loaded.name, loaded.sharing.title)
 
 
 @dataclass(frozen=True)
@@ -143,11 +146,11 @@ class _Sharing:
         """Reject jobs of which one repeats too often while the others do their steps."""
         longest = max(self.alone) * self.steps
         for job, alone in zip(self.jobs, self.alone, strict=True):
-            if longest / alone > MOST_OPERATIONS / 10:
+            if longest > MOST_REPETITIONS * alone:
+                times = f"{longest / alone:,.0f} times" if alone else "without end"
                 raise ScenarioError(
-                    f"jobs: '{job.name}' takes {alone:g} s and would be repeated"
-                    f" {longest / alone:,.0f} times in {self.steps} steps of the longest job (fewer"
-                    " steps, more bytes, or a pause)"
+                    f"jobs: '{job.name}' takes {alone:g} s and would be repeated {times} in"
+                    f" {self.steps} steps of the longest job (fewer steps, more bytes, or a pause)"
                 )
 
     # --- together ---------------------------------------------------------------------------------
