@@ -175,6 +175,25 @@ def test_experts_of_two_jobs_share_the_links_between_nodes():
     assert both.slowdown > 1.01
 
 
+def test_experts_whose_links_have_room_for_both_jobs_take_their_time_alone():
+    """Collectives in the network that no other delays are those of the closed form."""
+    places = ("0-3,20-23", "4-7,24-27")
+    jobs = [{"scenario": EXPERTS, "nodes": nodes} for nodes in places]
+    answer = shared({"name": "superpod-a100", "nodes": 40}, *jobs, steps=3)
+
+    assert answer.links
+    assert [job.slowdown for job in answer.jobs] == pytest.approx([1, 1], rel=1e-9)
+
+
+def test_a_job_that_does_not_fit_says_so(capsys):
+    """The verdict is that of `run`."""
+    big = {**SMALL, "set": {"plan.tensor": 1, "plan.data": 8, "batch.global": 32,
+                            "plan.sequence_parallel": False}}  # fmt: skip
+    answer = shared({"name": "selene", "nodes": 1}, big, steps=2)
+
+    assert answer.jobs[0].memory.startswith("does not fit: ")
+
+
 # --- nodes ----------------------------------------------------------------------------------------
 
 

@@ -67,7 +67,7 @@ def _causes(job: JobAnswer) -> Waterfall:
 
 _OF_JOB = (
     "name", "kind", "nodes", "devices", "alone_s", "shared_s", "least_s", "most_s", "slowdown",
-    "steps", "tokens_per_s",
+    "steps", "memory", "tokens_per_s",
 )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def _cards(answer: ShareAnswer) -> Iterator[Card]:
 
 
 def _jobs_table(answer: ShareAnswer) -> Block:
-    names = (">devices", ">alone", ">shared", ">slowdown", ">steps", ">tokens/s", "nodes")
+    names = (">devices", ">alone", ">shared", ">slowdown", ">steps", ">tokens/s", "memory", "nodes")
     lines = (
         (
             job.name,
@@ -128,6 +128,7 @@ def _jobs_table(answer: ShareAnswer) -> Block:
             f"{job.slowdown:.4f}",
             f"{job.steps:,}",
             "" if job.tokens_per_s is None else format_number(job.tokens_per_s),
+            job.memory or "",
             job.nodes,
         )
         for job in answer.jobs

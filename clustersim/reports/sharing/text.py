@@ -40,6 +40,8 @@ def rows(answer: ShareAnswer) -> Iterator[Row]:
     yield Row("machine", f"{counted(answer.nodes, 'node')} of {answer.cluster}")
     for job in answer.jobs:
         yield Row(job.name, described(job))
+        if job.memory is not None and not job.memory.startswith("fits"):
+            yield Row("", job.memory)
         for blame in job.blame or ():
             yield Row("", f"{seconds_text(blame)} {cause(blame)}")
     if any(job.blame is None for job in answer.jobs):

@@ -37,6 +37,7 @@ class JobAnswer:
     least_s, most_s : shortest and longest of these steps [s]
     slowdown : shared over alone
     steps : steps that the mean is of
+    memory : the verdict of its memory in words; null of plain traffic
     tokens_per_s : training throughput next to the others; null of plain traffic
     blame : what each other job costs it, the most first, which add up to `shared_s - alone_s`;
         null where there are too many jobs to replay all of their subsets
@@ -52,6 +53,7 @@ class JobAnswer:
     most_s: float
     slowdown: float
     steps: int
+    memory: str | None
     tokens_per_s: float | None
     blame: tuple[NeighbourCost, ...] | None
 

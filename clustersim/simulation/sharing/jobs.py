@@ -17,6 +17,8 @@ from clustersim.catalog.reading import Document, plain_copy
 from clustersim.catalog.tree import dotted
 from clustersim.engine.program_operations import operations_of
 from clustersim.errors import ClustersimError, ScenarioError
+from clustersim.memory.peak import estimate_memory
+from clustersim.memory.verdict import MemoryAnswer
 from clustersim.plan.placement import Placement, place
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.compile import Compilation
@@ -51,14 +53,17 @@ class SharedJob:
     kind : ``training step`` or ``traffic``
     start : instant of its first step [s]
     tokens : of one step; None of plain traffic
+    memory : whether it fits; None of plain traffic
     """
 
     kind: str
 
     def __init__(
-        self, name: str, nodes: tuple[int, ...], start: float, tokens: int | None = None
-    ) -> None:
-        self.name, self.nodes, self.start, self.tokens = name, nodes, start, tokens
+        self, name: str, nodes: tuple[int, ...], start: float,
+        tokens: int | None = None, memory: MemoryAnswer | None = None,
+    ) -> None:  # fmt: skip
+        self.name, self.nodes, self.start = name, nodes, start
+        self.tokens, self.memory = tokens, memory
 
     @property
     def carried(self) -> tuple[Integers, Floats]:
@@ -91,7 +96,8 @@ class SharedStep(SharedJob):
         self, name: str, loaded: Loaded, job: Job, nodes: tuple[int, ...], start: float
     ) -> None:
         batch = loaded.scenario.batch
-        super().__init__(name, nodes, start, batch.global_ * batch.sequence)
+        memory = estimate_memory(job).answer
+        super().__init__(name, nodes, start, batch.global_ * batch.sequence, memory)
         self._loaded, self._job = loaded, job
         self._bound = loaded.scenario.fusion_bound
         self._compilation = Compilation(job, fusion_bound=self._bound)

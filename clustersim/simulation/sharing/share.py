@@ -138,6 +138,7 @@ class _Sharing:
             most_s=float(times.max()),
             slowdown=mean / self.alone[number],
             steps=len(times),
+            memory=None if job.memory is None else job.memory.verdict,
             tokens_per_s=None if job.tokens is None else job.tokens / mean,
             blame=self._blame(number) if len(self.jobs) <= MOST_BLAMED else None,
         )
