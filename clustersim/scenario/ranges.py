@@ -188,3 +188,32 @@ def _steps(low: float, high: float, step: float, item: str) -> list[float]:
     if count >= MAX_VALUES:
         raise ValueError(f"{item}: more than {MAX_VALUES:,} values")
     return [low + i * step for i in range(int(count) + 1)]
+
+
+def numbers_of(text: str, noun: str) -> list[int]:
+    """Return the numbers of a list of numbers and ranges.
+
+    >>> numbers_of("0-3,8", "device")
+    [0, 1, 2, 3, 8]
+
+    Raises
+    ------
+    ValueError
+        when an item is neither, a range ends before it begins, or a number is too large or listed
+        twice.
+    """
+    numbers: dict[int, None] = {}
+    for item in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", item)
+        if match is None:
+            raise ValueError(f"'{item}' is not a {noun} or a range (example: 0-31,64)")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"range {item} ends before it begins")
+        if last >= MAX_DEVICES:
+            raise ValueError(f"{noun} {last} is above the last one, {MAX_DEVICES - 1}")
+        for number in range(first, last + 1):
+            if number in numbers:
+                raise ValueError(f"{noun} {number} is listed twice")
+            numbers[number] = None
+    return [*numbers]

@@ -7,12 +7,11 @@ scattered    1 0 0 1 1 0 1 0     at random, by the seed
 """
 
 import random
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.errors import ScenarioError
+from clustersim.scenario.ranges import numbers_of
 from clustersim.scenario.sharing import PLACES
 from clustersim.units import counted
 
@@ -84,20 +83,15 @@ def _of(jobs: Sequence[Need], rule: str) -> list[tuple[int, Need]]:
 
 def _named(job: Need, total: int) -> tuple[int, ...]:
     """Return the nodes of a text such as ``0-15,32``."""
-    nodes: dict[int, None] = {}
-    for item in job.rule.split(","):
-        match = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", item)
-        if match is None:
-            raise ScenarioError(
-                f"{job.where}: '{item}' is no place (contiguous, interleaved, scattered, or numbers"
-                " of nodes and ranges: 0-15,32)"
-            )
-        first, last = int(match[1]), int(match[2] or match[1])
-        if not first <= last < min(total, MAX_DEVICES):
-            raise ScenarioError(
-                f"{job.where}: the machine has no nodes {item.strip()} (it has 0-{total - 1})"
-            )
-        nodes |= dict.fromkeys(range(first, last + 1))
+    try:
+        nodes = numbers_of(job.rule, "node")
+    except ValueError as problem:
+        words = ", ".join(PLACES)
+        raise ScenarioError(f"{job.where}: {problem}; nor is it one of {words}") from None
+    if max(nodes) >= total:
+        raise ScenarioError(
+            f"{job.where}: the machine has no node {max(nodes)} (it has 0-{total - 1})"
+        )
     if len(nodes) != job.nodes:
         raise ScenarioError(
             f"{job.where}: names {counted(len(nodes), 'node')}, and the job has {job.nodes:,}"

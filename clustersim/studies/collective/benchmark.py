@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from clustersim import units
 from clustersim.catalog.fabrics import Torus
-from clustersim.catalog.facts import MAX_DEVICES
 from clustersim.catalog.tree import nearest
 from clustersim.cost.closed_form import Cost
 from clustersim.engine.network.background_traffic import contention_of
@@ -24,7 +23,7 @@ from clustersim.errors import ScenarioError
 from clustersim.importers.logs.nccl_tests import read_collective_log
 from clustersim.program.collectives.algorithms import ALGORITHMS
 from clustersim.program.collectives.communicator import Communicator, Prescribed
-from clustersim.scenario.ranges import sizes_in
+from clustersim.scenario.ranges import numbers_of, sizes_in
 from clustersim.scenario.schema import ClusterUse
 from clustersim.topology.cluster import Cluster
 from clustersim.traffic import Traffic
@@ -201,21 +200,10 @@ def devices_of(devices: str | Sequence[int], option: str) -> tuple[int, ...]:
     (0, 1, 2, 3, 8)
     """
     text = devices if isinstance(devices, str) else ",".join(map(str, devices))
-    numbers: dict[int, None] = {}
-    for item in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", item)
-        if match is None:
-            raise ScenarioError(f"{option}: '{item}' is not a device or a range (example: 0-31,64)")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise ScenarioError(f"{option}: range {item} ends before it begins")
-        if last >= MAX_DEVICES:
-            raise ScenarioError(f"{option}: device {last} is above the last one, {MAX_DEVICES - 1}")
-        for number in range(first, last + 1):
-            if number in numbers:
-                raise ScenarioError(f"{option}: device {number} is listed twice")
-            numbers[number] = None
-    return tuple(numbers)
+    try:
+        return tuple(numbers_of(text, "device"))
+    except ValueError as problem:
+        raise ScenarioError(f"{option}: {problem}") from None
 
 
 def split_of(devices: Sequence[int], text: str | None) -> tuple[tuple[int, ...], ...]:
