@@ -31,6 +31,7 @@ from clustersim.scenario.load import load
 from clustersim.simulation.step.advice import changes
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
+from boxes import training
 from measured_runs import validated
 
 MODEST = settings(max_examples=20, deadline=None)
@@ -57,6 +58,27 @@ def assumed(key, value):
 
 def parts(*changed, stage=0):
     return ran(*changed).memory.stages[stage].parts
+
+
+# --- releases --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sequences", "held"), [(4, (16, 13)), (8, (19, 13))])
+def test_megatron_core_0_9_holds_a_batch_of_as_many_microbatches_as_stages(sequences, held):
+    """With 4 stages of 4 chunks Megatron-Core 0.9 holds all 16 chunks of 4 microbatches.
+
+    Stage s holds (v - 1) p + 2 (p - s - 1) + 1 chunks otherwise, 19 and 13, and at most all.
+    """
+    plan = {"tensor": 1, "pipeline": 4, "data": 2, "schedule": "interleaved-1f1b", "chunks": 4}
+    shape = "dgx-h100", 1, "gpt3-6.7b", plan, (2 * sequences, 1, 2048)
+    both = [
+        [stage.in_flight for stage in estimate_memory(build_job(training(*shape, name))).stages]
+        for name in ("megatron-core-0.9", "megatron-core")
+    ]
+    earlier, now = ((flights[0], flights[-1]) for flights in both)
+
+    assert now == held
+    assert earlier == ((16, 16) if sequences == 4 else held)
 
 
 # --- states ---------------------------------------------------------------------------------------

@@ -42,7 +42,8 @@ def interleaved(stage: int, stages: int, microbatches: int, chunks: int) -> Iter
 
     `microbatches` must be a multiple of `stages`. With as many microbatches as stages all
     forwards come first. Narayanan et al. 2021, section 2.2.2, arXiv:2104.04473; the order is that
-    of ``forward_backward_pipelining_with_interleaving`` in Megatron-LM, ``megatron/schedules.py``.
+    of ``forward_backward_pipelining_with_interleaving`` in Megatron-LM, ``megatron/schedules.py``,
+    and in Megatron-Core up to 0.9.
     """
     first = microbatches * chunks if microbatches == stages else 0
     yield from interleaved_early(stage, stages, microbatches, chunks, first)
@@ -55,7 +56,7 @@ def interleaved_early(
 
     The last stage keeps a microbatch of its last chunk only until it has computed its loss, also
     with as many microbatches as stages: PyTorch, ``torch/distributed/pipelining/schedules.py``,
-    ``_get_warmup_ops``.
+    ``_get_warmup_ops``; Megatron-Core from 0.10 on, ``get_pp_rank_microbatches``.
 
     Parameters
     ----------
