@@ -20,7 +20,7 @@ from clustersim.escaping import escaped, file_name
 if TYPE_CHECKING:
     from clustersim.render.render_process import RenderProcess
     from clustersim.render.tables import Cells, Row
-    from clustersim.scenario.load import Loaded, LoadedService
+    from clustersim.scenario.load import LoadedScenario
     from clustersim.simulation.expectations import Expectation
 
 
@@ -107,7 +107,7 @@ def print_remarks(remarks: Sequence[str]) -> None:
         echo("\n".join(remarks), file=sys.stderr)
 
 
-def check_strict(loaded: "Loaded | LoadedService", *, strict: bool) -> None:
+def check_strict(loaded: "LoadedScenario", *, strict: bool) -> None:
     """Reject `--strict` with a scenario that expects nothing."""
     if strict and not loaded.scenario.expect:
         raise ScenarioError(
@@ -117,7 +117,7 @@ def check_strict(loaded: "Loaded | LoadedService", *, strict: bool) -> None:
 
 
 def end_strictly(
-    loaded: "Loaded | LoadedService", expectations: "Sequence[Expectation]", *, strict: bool
+    loaded: "LoadedScenario", expectations: "Sequence[Expectation]", *, strict: bool
 ) -> None:
     """End a command with `--strict` by the expectations that its answer misses, a line for each."""
     missed = [each for each in expectations if strict and not each.held]

@@ -17,7 +17,7 @@ from clustersim.catalog.tree import value_at
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.explore.fields import KINDS, SETTING, Field, Kind, fields_of
-from clustersim.scenario.load import Loaded, LoadedService, load_any, plain_value
+from clustersim.scenario.load import Loaded, LoadedJob, LoadedService, load_job, plain_value
 
 MINE: Final = "mine"
 """The scenario that the command names, in addresses."""
@@ -108,7 +108,7 @@ class Home:
     settings: tuple[str, ...] = ()
 
     def source(self, question: Question) -> tuple[str, tuple[str, ...]]:
-        """Return the scenario of a question, as `load_any` takes it, and its own changes."""
+        """Return the scenario of a question, as `load_job` takes it, and its own changes."""
         if question.of == MINE:
             return self.scenario, self.settings
         if question.of:
@@ -119,11 +119,11 @@ class Home:
         """Return the question that the page starts with."""
         if not self.scenario:
             return Question()
-        loaded = load_any(self.scenario, self.settings)
+        loaded = load_job(self.scenario, self.settings)
         return Question(kind_of(loaded), MINE)
 
 
-def kind_of(loaded: Loaded | LoadedService) -> Kind:
+def kind_of(loaded: LoadedJob) -> Kind:
     """Return the kind of question that a scenario answers."""
     if isinstance(loaded, LoadedService):
         return "service"
@@ -196,8 +196,8 @@ def _shipped() -> frozenset[str]:
 
 
 @lru_cache(64)
-def _base(scenario: str, settings: tuple[str, ...]) -> Loaded | LoadedService:
-    return load_any(scenario, settings)
+def _base(scenario: str, settings: tuple[str, ...]) -> LoadedJob:
+    return load_job(scenario, settings)
 
 
 def values_of(question: Question, home: Home) -> dict[str, str]:
@@ -210,7 +210,7 @@ def values_of(question: Question, home: Home) -> dict[str, str]:
     return found | stated
 
 
-def _text(loaded: Loaded | LoadedService, field: Field) -> str:
+def _text(loaded: LoadedJob, field: Field) -> str:
     """Return the value of a field in a scenario, as it is written if it is a quantity."""
     named = field.entries and field.key != "cluster.name"
     path = (*field.key.split("."), *(["name"] if named else []))
@@ -226,7 +226,7 @@ def _text(loaded: Loaded | LoadedService, field: Field) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def loaded_of(question: Question, home: Home) -> Loaded | LoadedService:
+def loaded_of(question: Question, home: Home) -> LoadedJob:
     """Return the scenario of a question, with the degrees that follow from the others.
 
     Replicas of training take the devices that the other degrees leave; without tensor ranks there
@@ -244,7 +244,7 @@ def loaded_of(question: Question, home: Home) -> Loaded | LoadedService:
         others = (*LOADS, "load.offline", "load.batch", "load.requests", "load.warm_up")
         changes += [f"{other}=null" for other in others if other != kept]
     changes += question.more
-    loaded = load_any(scenario, changes)
+    loaded = load_job(scenario, changes)
     if isinstance(loaded, LoadedService):
         return loaded
     derived = _derived(loaded, {change.partition("=")[0] for change in changes})

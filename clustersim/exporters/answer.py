@@ -15,7 +15,7 @@ from clustersim.exporters.forms import ENDINGS, FORMS, Job
 from clustersim.exporters.read_back import ELSEWHERE, read_back
 from clustersim.exporters.values import Launched, numbers_of
 from clustersim.importers.launch.formats import LAUNCHES
-from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.load import LoadedJob, load_job
 from clustersim.scenario.origins import scenario_text
 
 _OPTIONS: Final = {
@@ -53,7 +53,7 @@ class ExportAnswer:
 
 
 def export(
-    scenario: str | Path | Mapping[str, Any] | Loaded | LoadedService,
+    scenario: str | Path | Mapping[str, Any] | LoadedJob,
     program: str,
     settings: Settings = (),
     *,
@@ -84,10 +84,10 @@ def export(
     >>> exported.arguments[0]
     '--seq-length 2048'
     """
-    if isinstance(scenario, Loaded | LoadedService):
+    if isinstance(scenario, LoadedJob):
         loaded: Launched = scenario.changed(settings) if settings else scenario
     else:
-        loaded = load_any(scenario_text(scenario), settings)
+        loaded = load_job(scenario_text(scenario), settings)
     launch = launch_of(loaded, program)
     place = Path(file) if file else Path(f"{loaded.name}{ENDINGS[launch.form]}")
     arguments = job_arguments(loaded, launch)

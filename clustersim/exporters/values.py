@@ -9,11 +9,11 @@ from clustersim.catalog.launching import LaunchArguments
 from clustersim.catalog.records.engines import EngineRecord
 from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.catalog.records.models import ExpertShape, ModelRecord
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import Loaded, LoadedJob, LoadedService
 from clustersim.simulation.service.pools import formats_of
 from clustersim.simulation.step.build import recompute_of, recompute_value
 
-Launched = Loaded | LoadedService
+Launched = LoadedJob
 """A scenario that a launch file can state."""
 
 _ABSENT: Final = object()

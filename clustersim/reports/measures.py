@@ -177,7 +177,7 @@ def part_name(part: str) -> str:
 
 def part_kind(part: str) -> str:
     """Return the kind of a part: compute, communication, optimiser, imbalance or bubble."""
-    return _KINDS.get(part) or kind_of(part)
+    return _KINDS.get(part.partition(" ")[0]) or kind_of(part)
 
 
 def format_causes(parts: Mapping[str, float], unit: str = "s", account: str = "") -> str:

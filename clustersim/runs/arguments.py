@@ -19,9 +19,10 @@ from clustersim.errors import ScenarioError
 from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study
 from clustersim.runs.variants import Variant
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing
 from clustersim.scenario.origins import scenario_text
 from clustersim.simulation.service.serve import check_service
+from clustersim.simulation.sharing.jobs import PlacedJobs
 from clustersim.simulation.step.build import build_job
 
 
@@ -82,7 +83,7 @@ def settings_in(text: str, where: str) -> tuple[str, ...]:
     return tuple(settings)
 
 
-def check(loaded: Loaded | LoadedService) -> None:
+def check(loaded: LoadedScenario) -> None:
     """Check that a scenario can be run, without running it.
 
     Raises
@@ -93,12 +94,15 @@ def check(loaded: Loaded | LoadedService) -> None:
     if isinstance(loaded, LoadedService):
         check_service(loaded)
         return
+    if isinstance(loaded, LoadedSharing):
+        PlacedJobs(loaded)
+        return
     job, scenario = build_job(loaded), loaded.scenario
     if scenario.collectives:  # prescribed algorithms are checked when groups form
         compile_program(job, fold_replicas=scenario.fold, fusion_bound=scenario.fusion_bound)
 
 
-def scenario_value(loaded: Loaded | LoadedService, key: str) -> Any:
+def scenario_value(loaded: LoadedScenario, key: str) -> Any:
     """Return the value of a key in a scenario, defaults included; None if it has none."""
     value: Any = loaded.scenario.model_dump(mode="json", by_alias=True)
     for word in key.replace("[", ".").replace("]", "").split("."):

@@ -17,8 +17,9 @@ from clustersim.catalog.facts import Record
 from clustersim.catalog.files import is_file, read_bytes
 from clustersim.catalog.finding import shipped
 from clustersim.catalog.tree import bare
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import Loaded, LoadedScenario, LoadedSharing
 from clustersim.simulation.service.load import trace_file
+from clustersim.simulation.sharing.jobs import jobs_of
 from clustersim.simulation.step.build import schedule_file
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
@@ -52,7 +53,7 @@ class RecordTexts:
 
 
 def key_of(
-    loaded: Loaded | LoadedService,
+    loaded: LoadedScenario,
     texts: RecordTexts | None = None,
     within: Mapping[str, float] | None = None,
 ) -> str:
@@ -65,19 +66,24 @@ def key_of(
     """
     texts = texts or RecordTexts()
     scenario = loaded.scenario
-    file = schedule_file(loaded) if isinstance(loaded, Loaded) else trace_file(loaded)
+    inside: Sequence[str] = ()
+    if isinstance(loaded, LoadedSharing):
+        inside, file = [key_of(job, texts) for job in jobs_of(loaded)], None
+    else:
+        file = schedule_file(loaded) if isinstance(loaded, Loaded) else trace_file(loaded)
     records = {key: value for key, value in scenario if isinstance(value, Record)}
     others = scenario.model_dump(mode="json", by_alias=True, exclude={*_UNUSED, *records})
     return _digest(
         code().encode(),
         _json([others, loaded.departures, *([] if within is None else [within])]).encode(),
+        *(key.encode() for key in inside),
         *(f"{key} {texts.text(record)}".encode() for key, record in records.items()),
         read_bytes(file) if file is not None and is_file(file) else b"",
     )
 
 
 def key_of_answer(
-    verb: str, scenarios: Sequence[Loaded | LoadedService], arguments: Mapping[str, Any]
+    verb: str, scenarios: Sequence[LoadedScenario], arguments: Mapping[str, Any]
 ) -> str:
     """Return the key of the answer of a command: a digest of its scenarios, arguments and code."""
     texts = RecordTexts()

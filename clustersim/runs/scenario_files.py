@@ -16,7 +16,7 @@ from typing import Final
 from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.cache_key import RecordTexts
-from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.load import LoadedScenario, load_any
 from clustersim.scenario.references import REFERENCES
 
 _RECORDS: Final = frozenset(path[0] for path in REFERENCES if len(path) == 1)
@@ -42,7 +42,7 @@ class ScenarioFiles:
 
     def __init__(self, study: str = "") -> None:
         self._study = study or uuid.uuid4().hex
-        self._bases: dict[Hashable, Loaded | LoadedService | None] = {}
+        self._bases: dict[Hashable, LoadedScenario | None] = {}
         self._lock = Lock()  # a Dask worker runs tasks in threads
         self.texts = RecordTexts()
 
@@ -50,7 +50,7 @@ class ScenarioFiles:
         """Return what another process makes its object of."""
         return scenario_files_of, (self._study,)
 
-    def load(self, scenario: str, settings: Settings) -> Loaded | LoadedService:
+    def load(self, scenario: str, settings: Settings) -> LoadedScenario:
         """Return a scenario file with changes.
 
         Parameters
@@ -71,7 +71,7 @@ class ScenarioFiles:
         others = [change for change in changes if change.path[0] not in _RECORDS]
         return replace(base.changed(others) if others else base, changes=changes)
 
-    def _base(self, scenario: str, changes: Sequence[Change]) -> Loaded | LoadedService | None:
+    def _base(self, scenario: str, changes: Sequence[Change]) -> LoadedScenario | None:
         """Return a file with changes of its catalogue records.
 
         None where it is invalid so: then the message has to consider all changes.
@@ -89,7 +89,7 @@ class ScenarioFiles:
             self._bases.pop(next(iter(self._bases)))
         return base
 
-    def _changed(self, scenario: str, changes: Sequence[Change]) -> Loaded | LoadedService:
+    def _changed(self, scenario: str, changes: Sequence[Change]) -> LoadedScenario:
         """Return a file with changes, on top of the file without any where that is valid."""
         base = self._base(scenario, ()) if changes else None
         return base.changed(changes) if base is not None else load_any(scenario, changes)

@@ -14,7 +14,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,6 +52,7 @@ from clustersim.runs.variants import (
     Verdict,
 )
 from clustersim.simulation.service.answer import ServeAnswer
+from clustersim.simulation.sharing.answer import ShareAnswer
 from clustersim.simulation.step.answer import RunAnswer
 
 if TYPE_CHECKING:
@@ -359,9 +360,14 @@ def _run(key: str, verdict: Verdict, why: str | None, text: str | None) -> Run:
         return Run(key, verdict, why, estimate=from_json(MemoryEstimate, data))
     if data is None:
         return Run(key, verdict, why)
+    return Run(key, verdict, why, from_json(_answer_of(data), data))
+
+
+def _answer_of(data: Mapping[str, Any]) -> Any:
+    """Return the type of an answer by its keys."""
     if "ttft_s" in data:
-        return Run(key, verdict, why, from_json(ServeAnswer, data))
-    return Run(key, verdict, why, from_json(RunAnswer, data))
+        return ServeAnswer
+    return ShareAnswer if "fairness" in data else RunAnswer
 
 
 def _readable(row: tuple[str, Verdict, str | None, str | None]) -> Run | None:

@@ -15,7 +15,7 @@ from clustersim.catalog.changes import Change
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.runs.scenario_files import ScenarioFiles
-from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing, load_any
 from clustersim.scenario.origins import name_of
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.limits import excess_of
@@ -23,6 +23,8 @@ from clustersim.simulation.measures import Memory, measures_of
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.service.result import ServeResult
 from clustersim.simulation.service.serve import serve, serve_at_highest_rate
+from clustersim.simulation.sharing.answer import ShareAnswer
+from clustersim.simulation.sharing.share import share
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.step.result import Result, usd_per_hour
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
@@ -33,7 +35,7 @@ Answer = TypeVar("Answer")
 Value = str | int | float | bool
 Verdict = Literal["ran", "memory_only", "invalid", "failed"]
 
-ScenarioAnswer = RunAnswer | ServeAnswer
+ScenarioAnswer = RunAnswer | ServeAnswer | ShareAnswer
 """What a scenario is answered with, by its kind."""
 
 RAN: Final = "ran"
@@ -64,7 +66,7 @@ class Variant:
     memory_first: bool = False
     within: Mapping[str, float] | None = None
 
-    def load_any(self, files: ScenarioFiles | None = None) -> Loaded | LoadedService:
+    def load_any(self, files: ScenarioFiles | None = None) -> LoadedScenario:
         """Return the scenario with its changes.
 
         Parameters
@@ -155,6 +157,8 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
     if isinstance(loaded, LoadedService):
         service = serve(loaded) if variant.within is None else _at_highest(loaded, variant.within)
         return Run(key, RAN, answer=_copied(service.answer), fresh=True)
+    if isinstance(loaded, LoadedSharing):
+        return Run(key, RAN, answer=_copied(share(loaded)), fresh=True)
     result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
     if isinstance(result, Result):
         training = None if loaded.scenario.training is None else run_measures(loaded)

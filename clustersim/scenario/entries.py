@@ -29,7 +29,7 @@ from clustersim.scenario.load import load_any
 from clustersim.scenario.references import references_in, resolve
 from clustersim.scenario.schema import Scenario
 from clustersim.scenario.serving import ServingScenario
-from clustersim.scenario.sharing import Sharing, load_sharing
+from clustersim.scenario.sharing import Sharing
 
 RECORDS: Final[Mapping[str, type[Record]]] = {
     "cluster": ClusterRecord,
@@ -121,9 +121,6 @@ def _entry(kind: str, document: Document, folder: Path | None) -> Entry:
 
 
 def _scenario(path: str, data: Any) -> Entry:
-    if isinstance(data, dict) and "jobs" in data:
-        shared = load_sharing(path)
-        return Entry("scenario", shared.origin.name, shared.sharing.title, data, shared.sharing)
     loaded = load_any(path)
     if not isinstance(data, dict):
         raise ScenarioError(f"{path}: holds no keys (expected 'key: value' lines)")

@@ -1,4 +1,8 @@
-"""From a scenario file to a checked `Scenario`, or `ServingScenario` if it has the key `load`.
+"""From a scenario file to a checked scenario of its kind.
+
+    Scenario          a training step, and its whole run with the key `training`
+    ServingScenario   a service, which has the key `load`
+    Sharing           several jobs on one machine, which has the key `jobs`
 
     file --names looked up--> tree --settings--> tree --schema--> Loaded --changed--> Loaded
 
@@ -29,8 +33,9 @@ from clustersim.scenario.schema import Scenario
 if TYPE_CHECKING:
     from clustersim.importers.launch.draft import LaunchDraft
     from clustersim.scenario.serving import ServingScenario
+    from clustersim.scenario.sharing import Sharing
 
-Checked = TypeVar("Checked", Scenario, "ServingScenario")
+Checked = TypeVar("Checked", Scenario, "ServingScenario", "Sharing")
 
 DESCRIPTIVE: Final = frozenset(
     {
@@ -51,7 +56,7 @@ DESCRIPTIVE: Final = frozenset(
 
 @record
 class LoadedFile(Generic[Checked]):
-    """A scenario of either kind with the places of its values.
+    """A scenario of any kind with the places of its values.
 
     Attributes
     ----------
@@ -132,10 +137,12 @@ class LoadedFile(Generic[Checked]):
         scenario = self._same_kind(_checked(tree, self.origin, changes, tables))
         return replace(scenario, unchanged=unchanged)
 
-    def _same_kind(self, other: "Loaded | LoadedService") -> Self:
-        """Return a scenario of the same kind as this one; `load` is no change."""
+    def _same_kind(self, other: "LoadedScenario") -> Self:
+        """Return a scenario of the same kind as this one; `load` and `jobs` are no changes."""
         if not isinstance(other, type(self)):
-            raise ScenarioError(f"{other.where('load')}: cannot be set on a training scenario")
+            key = "jobs" if "jobs" in other.tree.data else "load"
+            kind = "serving" if "load" in self.tree.data else "training"
+            raise ScenarioError(f"{other.where(key)}: cannot be set on a {kind} scenario")
         return other
 
 
@@ -149,13 +156,30 @@ class LoadedService(LoadedFile["ServingScenario"]):
     """A serving scenario with the places of its values."""
 
 
+@record
+class LoadedSharing(LoadedFile["Sharing"]):
+    """A scenario of several jobs on one machine with the places of its values."""
+
+    def part(self, *path: str | int) -> dict[Key, Place]:
+        """Return the places of the values of a table in the file, by their keys in it."""
+        depth = len(path)
+        return {key[depth:]: at for key, at in self.tree.places.items() if key[:depth] == path}
+
+
+LoadedJob = Loaded | LoadedService
+"""A scenario of one job."""
+
+LoadedScenario = LoadedJob | LoadedSharing
+"""A scenario of any kind."""
+
+
 def load(path: str | Path, settings: Settings = ()) -> Loaded:
     """Read the scenario of a training step, as `load_any` does.
 
     Raises
     ------
     ScenarioError, CatalogError
-        also for a serving scenario.
+        also for a scenario of another kind.
     """
     return training_step(load_any(path, settings))
 
@@ -166,31 +190,74 @@ def load_service(path: str | Path, settings: Settings = ()) -> LoadedService:
     Raises
     ------
     ScenarioError, CatalogError
-        also for the scenario of a training step.
+        also for a scenario of another kind.
     """
     return service(load_any(path, settings))
 
 
-def training_step(loaded: "Loaded | LoadedService") -> Loaded:
-    """Return the scenario of a training step; reject a serving scenario."""
-    if isinstance(loaded, LoadedService):
+def load_sharing(
+    scenario: str | Path | Mapping[str, Any], settings: Settings = ()
+) -> LoadedSharing:
+    """Read the scenario of several jobs on one machine, as `load_any` does, or keys and values.
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        also for a scenario of another kind.
+    """
+    if isinstance(scenario, Mapping):
+        return shared_machine(_from_mapping(INLINE, scenario, settings))
+    return shared_machine(load_any(scenario, settings))
+
+
+def one_job(loaded: LoadedScenario) -> LoadedJob:
+    """Return the scenario of one job; reject several jobs on one machine."""
+    if isinstance(loaded, LoadedSharing):
         raise ScenarioError(
-            f"{loaded.where('load')}: a serving scenario (simulate it with: clustersim serve)"
+            f"{loaded.where('jobs')}: several jobs on one machine (simulate them with: clustersim"
+            " share)"
         )
     return loaded
 
 
-def service(loaded: "Loaded | LoadedService") -> LoadedService:
-    """Return a serving scenario; reject the scenario of a training step."""
-    if isinstance(loaded, Loaded):
+def load_job(path: str | Path, settings: Settings = ()) -> LoadedJob:
+    """Read the scenario of one job, as `load_any` does."""
+    return one_job(load_any(path, settings))
+
+
+def training_step(loaded: LoadedScenario) -> Loaded:
+    """Return the scenario of a training step; reject other kinds."""
+    job = one_job(loaded)
+    if isinstance(job, LoadedService):
         raise ScenarioError(
-            f"{loaded.place()}: load: missing (the scenario of a training step; simulate it with:"
+            f"{job.where('load')}: a serving scenario (simulate it with: clustersim serve)"
+        )
+    return job
+
+
+def service(loaded: LoadedScenario) -> LoadedService:
+    """Return a serving scenario; reject other kinds."""
+    job = one_job(loaded)
+    if isinstance(job, Loaded):
+        raise ScenarioError(
+            f"{job.place()}: load: missing (the scenario of a training step; simulate it with:"
             " clustersim run)"
         )
+    return job
+
+
+def shared_machine(loaded: LoadedScenario) -> LoadedSharing:
+    """Return a scenario of several jobs on one machine; reject other kinds."""
+    if not isinstance(loaded, LoadedSharing):
+        verb = "serve" if isinstance(loaded, LoadedService) else "run"
+        raise ScenarioError(
+            f"{loaded.place()}: jobs: missing (the list of the jobs that share the machine; one"
+            f" scenario alone is simulated with: clustersim {verb})"
+        )
     return loaded
 
 
-def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedService":
+def load_any(path: str | Path, settings: Settings = ()) -> LoadedScenario:
     """Read a scenario file, a launch file, or a shipped scenario by its bare name.
 
     Parameters
@@ -208,13 +275,11 @@ def load_any(path: str | Path, settings: Settings = ()) -> "Loaded | LoadedServi
     return from_origin(origin_of(path, changes), changes)
 
 
-def load_launch(
-    file: Path, draft: "LaunchDraft", settings: Settings = ()
-) -> "Loaded | LoadedService":
+def load_launch(file: Path, draft: "LaunchDraft", settings: Settings = ()) -> LoadedJob:
     """Return the scenario of an imported launch file, checked; errors name its lines."""
     document = draft.document(shown(file))
     origin = Origin(file.stem, document, file.parent, draft.summary)
-    return from_origin(origin, changes_of(settings))
+    return one_job(from_origin(origin, changes_of(settings)))
 
 
 def from_mapping(name: str, data: Mapping[str, Any], settings: Settings = ()) -> Loaded:
@@ -229,22 +294,15 @@ def service_from_mapping(
     return service(_from_mapping(name, data, settings))
 
 
-def _from_mapping(
-    name: str, data: Mapping[str, Any], settings: Settings
-) -> "Loaded | LoadedService":
+def _from_mapping(name: str, data: Mapping[str, Any], settings: Settings) -> LoadedScenario:
     document = Document(name, {**UNTITLED, **data}, {(): Place(name)})
     folder = Path() if name == INLINE else None
     return from_origin(Origin(name, document, folder), changes_of(settings))
 
 
-def from_origin(origin: Origin, changes: tuple[Change, ...]) -> Loaded | LoadedService:
+def from_origin(origin: Origin, changes: tuple[Change, ...]) -> LoadedScenario:
     """Return the scenario of an origin, as `load_any` does of a file."""
     tree = Tree.of(origin.document).copy()
-    if "jobs" in tree.data:
-        raise ScenarioError(
-            f"{tree.place(('jobs',))}: jobs: several jobs on one machine (simulate them with:"
-            " clustersim share)"
-        )
     try:
         resolve(tree, origin.folder, changes)
     except (ScenarioError, CatalogError) as problem:
@@ -253,8 +311,12 @@ def from_origin(origin: Origin, changes: tuple[Change, ...]) -> Loaded | LoadedS
     return _checked(tree, origin, changes)
 
 
-def _kind_of(tree: Tree) -> "type[Scenario | ServingScenario]":
-    """Return the record of a scenario, which is that of a service with the key `load`."""
+def _kind_of(tree: Tree) -> "type[Scenario | ServingScenario | Sharing]":
+    """Return the record of a scenario: of a service with the key `load`, of jobs with `jobs`."""
+    if "jobs" in tree.data:
+        from clustersim.scenario import sharing
+
+        return sharing.Sharing
     if "load" not in tree.data:
         return Scenario
     from clustersim.scenario import serving  # 10 ms that steps need not wait for
@@ -267,15 +329,17 @@ def _checked(
     origin: Origin,
     changes: tuple[Change, ...],
     known: Mapping[str, BaseModel] = NONE_KNOWN,
-) -> Loaded | LoadedService:
+) -> LoadedScenario:
     """Return a tree as a checked scenario; `known` are the records of unchanged keys."""
     _check_extends(tree)
     _check_nodes(tree, origin.document)
     own = origin.folder is not None  # measured cases name settings of their own
     scenario = checked(_kind_of(tree), tree, known=known, reasons=own)
-    if isinstance(scenario, Scenario):
-        return Loaded(scenario, tree, origin, changes)
-    return LoadedService(scenario, tree, origin, changes)
+    kind: Any = Loaded if isinstance(scenario, Scenario) else LoadedService
+    if "jobs" in tree.data:
+        kind = LoadedSharing
+    made: LoadedScenario = kind(scenario, tree, origin, changes)
+    return made
 
 
 def plain_value(record: BaseModel, path: Key) -> Any:

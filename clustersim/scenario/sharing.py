@@ -3,23 +3,13 @@
 A scenario with the key `jobs` is one; `clustersim share` simulates it.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from clustersim.answers import record
-from clustersim.catalog.changes import Change, Settings, changes_of
-from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Bytes, Count, Line, Nodes, Seconds, Strict, Whole
 from clustersim.catalog.libraries import OPERATIONS
-from clustersim.catalog.reading import Document, Key, Place
-from clustersim.catalog.tree import Tree, dotted
-from clustersim.errors import ScenarioError
-from clustersim.scenario.origins import INLINE, UNTITLED, Origin, origin_of
-from clustersim.scenario.references import REFERENCES, resolve
-from clustersim.scenario.schema import ClusterName, ClusterUse
+from clustersim.scenario.schema import ClusterName, ClusterUse, Expecting
 
 PLACES: Final = ("contiguous", "interleaved", "scattered")
 """Words for the nodes of a job: the next free ones, in turn with other jobs, or at random."""
@@ -61,6 +51,9 @@ class JobFile(Strict):
         " numbers and ranges",
     )
     start: Seconds = 0.0
+    phase: Literal["random"] | None = Field(
+        None, description="random: its first step begins at any instant of a step, by the seed"
+    )
     copies: Count = Field(1, description="number of such jobs")
 
     @model_validator(mode="after")
@@ -74,7 +67,7 @@ class JobFile(Strict):
         return self
 
 
-class SharingBase(Strict):
+class SharingBase(Expecting):
     """The keys of a shared machine that name no other file."""
 
     title: Line
@@ -82,7 +75,17 @@ class SharingBase(Strict):
     steps: Annotated[int, Field(ge=2, le=10_000, strict=True)] = Field(
         20, description="steps of each job that are simulated at least"
     )
-    seed: Whole = Field(0, description="of nodes that are scattered")
+    seed: Whole = Field(0, description="of nodes that are scattered, and of random phases")
+    replications: Annotated[int, Field(ge=1, le=1_000, strict=True)] = Field(
+        1, description="draws of nodes and phases, with this seed and the next ones"
+    )
+    assumed: dict[str, str] = Field({}, description="keys without a source, with the reason")
+    published: ClassVar[tuple[()]] = ()  # of single jobs
+
+    @property
+    def drawn(self) -> bool:
+        """Whether anything is drawn by the seed."""
+        return any("scattered" in job.nodes or job.phase is not None for job in self.jobs)
 
 
 class Sharing(SharingBase):
@@ -95,68 +98,3 @@ class SharingFile(SharingBase):
     """A shared machine as it is written: the schema for editors."""
 
     cluster: ClusterName
-
-
-@record
-class LoadedSharing:
-    """The scenario of a shared machine with the places of its values."""
-
-    sharing: Sharing
-    tree: Tree
-    origin: Origin
-    changes: tuple[Change, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Stem of the scenario file, which names the folder of its files."""
-        return self.origin.name
-
-    def changed(self, settings: Settings) -> "LoadedSharing":
-        """Return the shared machine with more changes, checked again."""
-        return sharing_of(self.origin, (*self.changes, *changes_of(settings)))
-
-    def part(self, *path: str | int) -> dict[Key, Place]:
-        """Return the places of the values of a table in the file, by their keys in it."""
-        depth = len(path)
-        return {key[depth:]: at for key, at in self.tree.places.items() if key[:depth] == path}
-
-    def where(self, *path: str | int) -> str:
-        """Return ``file:line: key`` of the value at `path`, with which a message begins."""
-        return f"{self.tree.place(path)}: {dotted(path)}"
-
-
-def load_sharing(
-    scenario: str | Path | Mapping[str, Any], settings: Settings = ()
-) -> LoadedSharing:
-    """Read the scenario of a shared machine: a file, a shipped name, or keys and values.
-
-    Raises
-    ------
-    ScenarioError, CatalogError
-        one line for each problem, with file, line and key.
-    """
-    changes = changes_of(settings)
-    if isinstance(scenario, Mapping):
-        document = Document(INLINE, {**UNTITLED, **scenario}, {(): Place(INLINE)})
-        origin = Origin(INLINE, document, Path())
-    else:
-        origin = origin_of(scenario, changes)
-    return sharing_of(origin, changes)
-
-
-def is_shared(origin: Origin) -> bool:
-    """Whether a scenario has the key `jobs`, without checking it."""
-    return isinstance(origin.document.data, dict) and "jobs" in origin.document.data
-
-
-def sharing_of(origin: Origin, changes: tuple[Change, ...]) -> LoadedSharing:
-    """Return the shared machine of an origin, as `load_sharing` does of a file."""
-    tree = Tree.of(origin.document).copy()
-    if not is_shared(origin):
-        raise ScenarioError(
-            f"{tree.place(())}: jobs: missing (the list of the jobs that share the machine; one"
-            " scenario alone is simulated with: clustersim run)"
-        )
-    of_cluster = {path: kind for path, kind in REFERENCES.items() if path[0] == "cluster"}
-    resolve(tree, origin.folder, changes, of_cluster)
-    return LoadedSharing(checked(Sharing, tree, reasons=False), tree, origin, changes)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from clustersim.answers import record
 from clustersim.errors import ScenarioError
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import LoadedScenario
 from clustersim.simulation.limits import format_ratio, growing_queue, kinds_of
 from clustersim.simulation.measures import QUEUE_GROWTH, Answer, Measure, find_measure, measures_of
 from clustersim.units import GIB
@@ -87,7 +87,7 @@ class Expected:
     measure: Measure | None = None
 
 
-def read_expectations(loaded: Loaded | LoadedService) -> tuple[Expected, ...]:
+def read_expectations(loaded: LoadedScenario) -> tuple[Expected, ...]:
     """Return the expectations of a scenario.
 
     Raises
@@ -123,7 +123,7 @@ def _lines(path: Path, table: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
 _LIMIT: Final = re.compile(r"\s*(<=|>=|<|>)?\s*(.*?)\s*", re.DOTALL)
 
 
-def _expected(loaded: Loaded | LoadedService, path: Path, value: Any) -> Expected:
+def _expected(loaded: LoadedScenario, path: Path, value: Any) -> Expected:
     name, where = ".".join(path[1:]), loaded.where(*path)
     if name in VERDICTS:
         if not isinstance(value, bool):

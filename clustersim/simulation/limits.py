@@ -9,7 +9,7 @@ from math import inf
 from typing import Final
 
 from clustersim.errors import ScenarioError
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing
 from clustersim.simulation.measures import (
     QUEUE_GROWTH,
     Kind,
@@ -23,10 +23,12 @@ Limits = Mapping[str, float] | Sequence[str]
 """Limits by measure, or texts: ``tpot=50 ms``."""
 
 
-def kinds_of(loaded: Loaded | LoadedService) -> tuple[Kind, ...]:
+def kinds_of(loaded: LoadedScenario) -> tuple[Kind, ...]:
     """Return the kinds of measures that the answer of a scenario will have."""
     if isinstance(loaded, LoadedService):
         return ("service",)
+    if isinstance(loaded, LoadedSharing):
+        return ("shared machine",)
     return ("step",) if loaded.scenario.training is None else ("training run", "step")
 
 

@@ -29,7 +29,7 @@ from clustersim.units import (
     parse_number,
 )
 
-Kind = Literal["step", "training run", "service"]
+Kind = Literal["step", "training run", "service", "shared machine"]
 """What an answer is of."""
 
 
@@ -238,7 +238,26 @@ def _of_a_service() -> Iterable[Measure]:
         yield Measure(name, "service", label, heading, unit, better, accounts, text, dimension)
 
 
-ALL: Final = (*_of_a_step(), *_of_a_run(), *_of_a_service())
+def _of_a_shared_machine() -> Iterable[Measure]:
+    """Yield the measures of several jobs on one machine."""
+    times = _with("times")
+    for name, label, heading, unit, better, text in (
+        ("slowdown", "largest slowdown", "slowdown", "times", _LESS, times),
+        ("slowdown_most", "largest slowdown of all draws", "at most", "times", _LESS, times),
+        ("slowdown_mean", "mean slowdown of the jobs", "mean slowdown", "times", _LESS, times),
+        ("fairness", "fairness", "fairness", "", _MORE, lambda index: f"{index:.3f}"),
+        ("lost_devices", "capacity lost to neighbours", "lost", "devices", _LESS,
+         _with("devices")),
+        ("tokens_per_s", "throughput of all training", "tokens/s", "tokens/s", _MORE,
+         _with("tokens/s")),
+        ("busiest_link", "load of the fullest shared link", "fullest link", "of capacity", None,
+         _share),
+        ("devices", "devices", "devices", "", _LESS, format_number),
+    ):  # fmt: skip
+        yield Measure(name, "shared machine", label, heading, unit, better, (), text)
+
+
+ALL: Final = (*_of_a_step(), *_of_a_run(), *_of_a_service(), *_of_a_shared_machine())
 """All measures of all kinds."""
 
 HEADLINES: Final[Mapping[Kind, tuple[str, ...]]] = {
@@ -247,6 +266,8 @@ HEADLINES: Final[Mapping[Kind, tuple[str, ...]]] = {
              "mfu", "memory_peak_bytes"),
     "service": ("ttft", "tpot", "latency", "tokens_per_s", "tokens_per_s_per_device",
                 "tokens_per_s_per_user"),
+    "shared machine": ("slowdown", "slowdown_most", "slowdown_mean", "fairness", "lost_devices",
+                       "tokens_per_s"),
 }  # fmt: skip
 """Measures of an answer's tables, by kind."""
 
@@ -254,6 +275,7 @@ BRIEF: Final[Mapping[Kind, tuple[str, ...]]] = {
     "training run": ("days", "goodput", "energy", "cost"),
     "step": ("step_time_s", "tokens_per_s", "mfu", "memory_peak_bytes"),
     "service": ("ttft", "tpot", "tokens_per_s_per_device", "tokens_per_s_per_user"),
+    "shared machine": ("slowdown", "slowdown_mean", "lost_devices", "tokens_per_s"),
 }  # fmt: skip
 """The few of them that a line has room for."""
 
@@ -266,6 +288,13 @@ def measures_of(kinds: Iterable[Kind]) -> dict[str, Measure]:
     """Return the measures of answers of some kinds by name; a run has those of its step as well."""
     requested = tuple(kinds)
     return {measure.name: measure for measure in ALL if measure.kind in requested}
+
+
+_PLURALS: Final[Mapping[Kind, str]] = {
+    "service": "services",
+    "shared machine": "shared machines",
+}
+"""Kinds that an error about an unknown measure names."""
 
 
 def check_measure(option: str, name: str, kinds: Iterable[Kind], where: str) -> Measure:
@@ -311,7 +340,7 @@ def find_measure(
     place, where = places
     if name in measures_of(("training run",)) and "step" in kinds:
         raise ScenarioError(f"{place}: {where} has no section training, whose run it is of")
-    of = " of services" if "service" in kinds else ""
+    of = f" of {_PLURALS[kinds[0]]}" if kinds[0] in _PLURALS else ""
     raise ScenarioError(
         f"{place}: unknown measure{of} ({_nearest(name, measures, kinds, others)} all: clustersim"
         " list measures)"
@@ -378,7 +407,7 @@ class Account:
 
     Attributes
     ----------
-    name : `step`, `token`, `first token` or `run`
+    name : `step`, `token`, `first token`, `run`, or `step of` a job
     label : what it is the sum of
     unit : `s`, or `d` of a run
     parts : amounts by part
@@ -414,7 +443,7 @@ class Memory(Protocol):
 
 
 class Answer(Protocol):
-    """What a step, a training run and a service have in common: all that studies read."""
+    """What steps, training runs, services and shared machines have in common, for studies."""
 
     @property
     def name(self) -> str:

@@ -20,7 +20,6 @@ from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 from clustersim.reports.step.text import answer
 from clustersim.scenario.load import from_mapping, load, load_any
-from clustersim.scenario.sharing import load_sharing
 from wrong_values import wrong_values
 
 KINDS = ("accelerator", "library", "node", "cluster", "model", "framework")
@@ -116,10 +115,7 @@ def test_every_model_says_where_its_shape_is_from():
 @pytest.mark.parametrize("name", finding.entry_names("scenario"))
 def test_every_shipped_scenario_loads(name):
     """A scenario that is shipped names only what is shipped."""
-    if "jobs" in finding.find("scenario", name).data:
-        assert load_sharing(name).origin.name == name
-    else:
-        assert load_any(name).name == name
+    assert load_any(name).name == name
 
 
 # --- what is wrong with a file --------------------------------------------------------------------

@@ -11,7 +11,6 @@ from typer.main import get_command
 from clustersim.cli import VERBS, app
 from clustersim.cli.examples import EXAMPLES
 from clustersim.scenario.load import load_any
-from clustersim.scenario.sharing import load_sharing
 from commands import ending, output
 
 LINES = [line for lines in EXAMPLES.values() for line in lines]
@@ -59,8 +58,7 @@ def test_an_example_is_a_valid_command_line(line):
     for name in named:
         scenario, *changes = (name or "train.sh").split()
         if not scenario.endswith(".sh"):
-            read = load_sharing if verb == "share" else load_any
-            assert all(read(scenario, [*changes, *change]) for change in each)
+            assert all(load_any(scenario, [*changes, *change]) for change in each)
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if words(line)[0] in RUN])

@@ -65,34 +65,29 @@ def run(
 ) -> None:
     """Simulate a scenario of any kind: a training step, a whole run, a service, or jobs."""
     machine = options.machine_settings(cluster, nodes, model)
-    changes = [*machine, *(settings or []), *([f"plan.schedule={schedule}"] if schedule else [])]
+    changes = [*machine, *(settings or [])]
+    ordered = [f"plan.schedule={schedule}"] if schedule else []
     formats = figure_formats(figures)
     # The process of the figures starts before the slow imports, which it does not wait for.
     with _figure_process() if formats else nullcontext() as process:
-        from clustersim.catalog.changes import changes_of
-        from clustersim.scenario.load import LoadedService, from_origin
-        from clustersim.scenario.origins import origin_of
-        from clustersim.scenario.sharing import is_shared, sharing_of
+        from clustersim.scenario.load import LoadedService, LoadedSharing, load_any
 
-        parsed = changes_of(changes)
-        origin = origin_of(scenario, parsed)
-        if is_shared(origin):
-            unused = {"--schedule": schedule, "--model": model, "--replications": replications}
-            reject_unused(unused | {"--strict": strict or None}, "several jobs on one machine")
-            sharing = sharing_of(origin, parsed)
-            place = destination(sharing.name, out, figures, as_json=json_output, force=force)
-            report_sharing(sharing, place, command_line("run", [scenario], set=changes))
-            return
-        loaded = from_origin(origin, parsed)
+        loaded = load_any(scenario, changes)
         options.print_remarks(loaded.origin.remarks)
         check_strict(loaded, strict=strict)
         place = destination(loaded.name, out, figures, as_json=json_output, force=force)
-        command = command_line("run", [scenario], set=changes, replications=replications)
+        every = [*changes, *ordered]
+        command = command_line("run", [scenario], set=every, replications=replications)
         if isinstance(loaded, LoadedService):
             unused = {"--schedule": schedule, "--replications": replications}
             reject_unused(unused, "a serving scenario")
             report_service(loaded, (), place, command, strict=strict)
+        elif isinstance(loaded, LoadedSharing):
+            unused = {"--schedule": schedule, "--model": model, "--replications": replications}
+            reject_unused(unused, "several jobs on one machine")
+            report_sharing(loaded, place, command, strict=strict)
         else:
+            loaded = loaded.changed(ordered) if ordered else loaded
             result = _simulated(loaded, replications)
             _report(result, place, process, command)
             end_strictly(loaded, result.answer.expectations, strict=strict)

@@ -6,11 +6,17 @@ import typer
 
 import clustersim
 from clustersim.cli import options
-from clustersim.cli.options import command_line, destination, print_rows
+from clustersim.cli.options import (
+    check_strict,
+    command_line,
+    destination,
+    end_strictly,
+    print_rows,
+)
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Row
-    from clustersim.scenario.sharing import LoadedSharing
+    from clustersim.scenario.load import LoadedSharing
     from clustersim.simulation.sharing.answer import ShareAnswer
 
 
@@ -23,18 +29,25 @@ def share(
     figures: options.Figures = None,
     as_json: options.AsJson = False,
     force: options.Force = False,
+    strict: options.Strict = False,
 ) -> None:
     """Simulate several jobs on one machine: what each costs the others, and on which links."""
-    from clustersim.scenario.sharing import load_sharing
+    from clustersim.scenario.load import load_sharing
 
     loaded = load_sharing(scenario, settings or ())
     place = destination(f"{loaded.name}-share", out, figures, as_json=as_json, force=force)
-    report_sharing(loaded, place, command_line("share", [scenario], set=settings))
+    command = command_line("share", [scenario], set=settings)
+    report_sharing(loaded, place, command, strict=strict)
 
 
-def report_sharing(loaded: "LoadedSharing", place: options.Destination, command: str) -> None:
+def report_sharing(
+    loaded: "LoadedSharing", place: options.Destination, command: str, *, strict: bool
+) -> None:
     """Simulate the jobs of a machine, write their files and print the answer."""
-    place.report(clustersim.share(loaded), command, _show)
+    check_strict(loaded, strict=strict)
+    answer = clustersim.share(loaded)
+    place.report(answer, command, _show)
+    end_strictly(loaded, answer.expectations, strict=strict)
 
 
 def _show(answer: "ShareAnswer", written: "list[Row]") -> None:

@@ -11,6 +11,7 @@ from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import percent
+from clustersim.reports.measures import expectation_cards
 from clustersim.reports.sharing.text import cause, factor, finding, link_text, rows
 from clustersim.simulation.sharing.answer import JobAnswer, ShareAnswer
 from clustersim.units import format_number, format_seconds
@@ -67,14 +68,15 @@ def _causes(job: JobAnswer) -> Waterfall:
 
 _OF_JOB = (
     "name", "kind", "nodes", "devices", "alone_s", "shared_s", "least_s", "most_s", "slowdown",
-    "steps", "memory", "tokens_per_s",
+    "steps", "tokens_per_s",
 )  # fmt: skip
 
 
 def _jobs(answer: ShareAnswer) -> Iterator[Sequence[Any]]:
-    yield _OF_JOB
+    yield [*_OF_JOB, "memory"]
     for job in answer.jobs:
-        yield [getattr(job, name) for name in _OF_JOB]
+        memory = None if job.memory is None else job.memory.verdict
+        yield [*(getattr(job, name) for name in _OF_JOB), memory]
 
 
 def _blame(answer: ShareAnswer) -> Iterator[Sequence[Any]]:
@@ -113,6 +115,7 @@ def _cards(answer: ShareAnswer) -> Iterator[Card]:
     for job in sorted(answer.jobs, key=lambda job: -job.slowdown)[:4]:
         note = f"{format_seconds(job.alone_s)} alone, {format_seconds(job.shared_s)} shared"
         yield Card(f"slowdown of {job.name}", f"{job.slowdown:.3f}", note, job.slowdown > 1.1)
+    yield from expectation_cards(answer.expectations)
     yield Card("Fairness", f"{answer.fairness:.3f}", "Jain's index of the jobs' speeds")
 
 
@@ -128,7 +131,7 @@ def _jobs_table(answer: ShareAnswer) -> Block:
             f"{job.slowdown:.4f}",
             f"{job.steps:,}",
             "" if job.tokens_per_s is None else format_number(job.tokens_per_s),
-            job.memory or "",
+            "" if job.memory is None else job.memory.verdict,
             job.nodes,
         )
         for job in answer.jobs

@@ -3,8 +3,16 @@
 from collections.abc import Iterator
 from math import fsum
 
+from clustersim.memory.room import FITS, outcome_of
 from clustersim.render.tables import Row, percent
-from clustersim.simulation.sharing.answer import JobAnswer, NeighbourCost, ShareAnswer, SharedLink
+from clustersim.reports.measures import expectation_rows
+from clustersim.simulation.sharing.answer import (
+    JobAnswer,
+    NeighbourCost,
+    ShareAnswer,
+    SharedLink,
+    SlowdownSpread,
+)
 from clustersim.units import counted, format_number, format_seconds
 
 SAME = 5e-4
@@ -40,8 +48,10 @@ def rows(answer: ShareAnswer) -> Iterator[Row]:
     yield Row("machine", f"{counted(answer.nodes, 'node')} of {answer.cluster}")
     for job in answer.jobs:
         yield Row(job.name, described(job))
-        if job.memory is not None and not job.memory.startswith("fits"):
-            yield Row("", job.memory)
+        if job.spread is not None:
+            yield Row("", spread_text(job.spread))
+        if job.memory is not None and outcome_of(job.memory.verdict) != FITS:
+            yield Row("", job.memory.verdict, not job.memory.fits, job.memory.tight)
         for blame in job.blame or ():
             yield Row("", f"{seconds_text(blame)} {cause(blame)}")
     if any(job.blame is None for job in answer.jobs):
@@ -53,6 +63,7 @@ def rows(answer: ShareAnswer) -> Iterator[Row]:
     if not answer.links:
         yield Row("links", "no two jobs use the same one")
     yield Row("fairness", f"{answer.fairness:.3f} (Jain's index; 1: all are slowed alike)")
+    yield from expectation_rows(answer.expectations)
     if not answer.settled:
         yield Row("steady", "no: the times of steps still drift (more steps)")
 
@@ -68,6 +79,18 @@ def described(job: JobAnswer) -> str:
         f"{step} {format_seconds(job.alone_s)} alone, {format_seconds(job.shared_s)} shared"
         f"{spread}: {factor(job.slowdown)} as long{rate};"
         f" {counted(job.devices, 'device')} on nodes {shortened(job.nodes)}"
+    )
+
+
+def spread_text(spread: SlowdownSpread) -> str:
+    """Return the slowdowns of all draws in a line.
+
+    >>> spread_text(SlowdownSpread(20, 1.25, 1.0, 1.2, 1.4, 1.5))
+    'over 20 draws 1.000 to 1.500 times, mean 1.250, nine of ten below 1.400'
+    """
+    return (
+        f"over {spread.draws} draws {spread.least:.3f} to {spread.most:.3f} times, mean"
+        f" {spread.mean:.3f}, nine of ten below {spread.p90:.3f}"
     )
 
 

@@ -1,6 +1,12 @@
 """The answer of a shared machine: each job alone and together, and what each costs the others."""
 
+from collections.abc import Iterable
+from math import fsum
+
 from clustersim.answers import Presentable, record
+from clustersim.memory.verdict import MemoryAnswer
+from clustersim.simulation.expectations import Expectation
+from clustersim.simulation.measures import Account, Kind
 
 
 @record
@@ -23,6 +29,28 @@ class NeighbourCost:
 
 
 @record
+class SlowdownSpread:
+    """The slowdown of a job over draws of places and phases, each with a seed of its own.
+
+    Attributes
+    ----------
+    draws : number of them
+    mean : over all
+    least : of all
+    median : the slowdown that half of them do not exceed
+    p90 : the slowdown that nine of ten do not exceed
+    most : of all
+    """
+
+    draws: int
+    mean: float
+    least: float
+    median: float
+    p90: float
+    most: float
+
+
+@record
 class JobAnswer:
     """A job on a shared machine.
 
@@ -37,8 +65,9 @@ class JobAnswer:
     least_s, most_s : shortest and longest of these steps [s]
     slowdown : shared over alone
     steps : steps that the mean is of
-    memory : the verdict of its memory in words; null of plain traffic
+    memory : the peak of its fullest stage, and whether it fits; null of plain traffic
     tokens_per_s : training throughput next to the others; null of plain traffic
+    spread : slowdown over all draws of places and phases; null where there is one
     blame : what each other job costs it, the most first, which add up to `shared_s - alone_s`;
         null where there are too many jobs to replay all of their subsets
     """
@@ -53,8 +82,9 @@ class JobAnswer:
     most_s: float
     slowdown: float
     steps: int
-    memory: str | None
+    memory: MemoryAnswer | None
     tokens_per_s: float | None
+    spread: SlowdownSpread | None
     blame: tuple[NeighbourCost, ...] | None
 
 
@@ -79,6 +109,22 @@ class SharedLink:
 
 
 @record
+class JobsMemory:
+    """Whether all jobs of a machine fit in memory.
+
+    Attributes
+    ----------
+    fits : whether all of them do
+    tight : whether one of them fits with less room than the errors of predictions
+    verdict : that of the job with the least room, in words
+    """
+
+    fits: bool
+    tight: bool
+    verdict: str
+
+
+@record
 class ShareAnswer(Presentable):
     """Several jobs on one machine; `share --json` prints its keys.
 
@@ -94,6 +140,8 @@ class ShareAnswer(Presentable):
         slowed alike
     settled : whether the mean times of the first and second half of the counted steps of each job
         agree to one percent
+    slowdowns : slowdown of the job that is slowed most, of each draw of places and phases
+    expectations : limits of the section `expect` of the scenario, and whether each is held
     """
 
     name: str
@@ -104,3 +152,79 @@ class ShareAnswer(Presentable):
     links: tuple[SharedLink, ...]
     fairness: float
     settled: bool
+    slowdowns: tuple[float, ...]
+    expectations: tuple[Expectation, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Kinds of its measures."""
+        return ("shared machine",)
+
+    @property
+    def memory(self) -> JobsMemory:
+        """The memory of the job with the least room."""
+        held = [(job.memory, job.name) for job in self.jobs if job.memory is not None]
+        if not held:
+            return JobsMemory(True, False, "fits: plain traffic holds nothing")
+        worst, name = max(held, key=lambda pair: (not pair[0].fits, pair[0].tight))
+        tight = any(memory.tight for memory, _ in held)
+        return JobsMemory(worst.fits, worst.fits and tight, f"{worst.verdict} ({name})")
+
+    def measures(self) -> dict[str, float]:
+        """Return its measures by name."""
+        rates = [job.tokens_per_s for job in self.jobs if job.tokens_per_s is not None]
+        loads = [fsum(link.load.values()) for link in self.links]
+        return {
+            "slowdown": _mean(self.slowdowns),
+            **({"slowdown_most": max(self.slowdowns)} if len(self.slowdowns) > 1 else {}),
+            "slowdown_mean": _mean(
+                job.slowdown if job.spread is None else job.spread.mean for job in self.jobs
+            ),
+            "fairness": self.fairness,
+            "lost_devices": fsum(job.devices * (1 - 1 / job.slowdown) for job in self.jobs),
+            **({"tokens_per_s": fsum(rates)} if rates else {}),
+            **({"busiest_link": max(loads)} if loads else {}),
+            "devices": float(sum(job.devices for job in self.jobs)),
+        }
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return the step of each job: its time alone, and what each other job costs it."""
+        slowest = sorted(self.jobs, key=lambda job: -job.slowdown)
+        return tuple(
+            Account(f"step of {job.name}", f"step of {job.name}", "s", _parts(job))
+            for job in slowest
+        )
+
+    def facts(self) -> dict[str, str]:
+        """Return which job is slowed most, where, and whether all fit."""
+        worst = max(self.jobs, key=lambda job: job.slowdown)
+        waits = [link.link for link in self.links if link.contended]
+        return {
+            "slowed most": worst.name,
+            "bottleneck": waits[0] if waits else "none",
+            "memory": self.memory.verdict,
+        }
+
+    def why_missing(self, name: str) -> str:
+        """Return why a measure is not known."""
+        reasons = {
+            "tokens_per_s": "no job is training",
+            "busiest_link": "no two jobs use the same link",
+            "slowdown_most": "places and phases are drawn once (replications)",
+        }
+        return reasons.get(name, f"{name} is not known")
+
+
+def _parts(job: JobAnswer) -> dict[str, float]:
+    """Return the time alone, and what each other job costs, which add up to the step [s]."""
+    if job.blame is None:
+        return {"alone": job.alone_s, "waiting": job.shared_s - job.alone_s}
+    parts = {"alone": job.alone_s}
+    for cost in job.blame:
+        parts[f"waiting for {cost.job}"] = parts.get(f"waiting for {cost.job}", 0.0) + cost.seconds
+    return parts
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = [*values]
+    return fsum(known) / len(known)

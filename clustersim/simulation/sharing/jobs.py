@@ -4,6 +4,7 @@ scenario --its layout, on its nodes of the machine--> compilation --folded--> op
 traffic  --one collective after another-----------------------------^
 """
 
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -25,9 +26,9 @@ from clustersim.program.compile import Compilation
 from clustersim.program.fold import Folded, JobTraffic
 from clustersim.program.job import Job
 from clustersim.program.operations import Operations
-from clustersim.scenario.load import Loaded, LoadedService, from_origin
+from clustersim.scenario.load import Loaded, LoadedService, LoadedSharing, from_origin
 from clustersim.scenario.origins import UNTITLED, Origin, origin_of
-from clustersim.scenario.sharing import JobFile, LoadedSharing, TrafficFile
+from clustersim.scenario.sharing import JobFile, TrafficFile
 from clustersim.simulation.sharing.nodes import Need, assign_nodes
 from clustersim.simulation.step.build import (
     assembled_job,
@@ -52,11 +53,13 @@ class SharedJob:
     ----------
     kind : ``training step`` or ``traffic``
     start : instant of its first step [s]
+    phase : the same as a share of a step alone, which is added
     tokens : of one step; None of plain traffic
     memory : whether it fits; None of plain traffic
     """
 
     kind: str
+    phase: float = 0.0
 
     def __init__(
         self, name: str, nodes: tuple[int, ...], start: float,
@@ -175,8 +178,12 @@ class SharedTraffic(SharedJob):
         return graph
 
 
-class SharedMachine:
+class PlacedJobs:
     """A machine and its jobs, each on nodes of its own.
+
+    Parameters
+    ----------
+    draw : number that is added to the seed of nodes and phases
 
     Raises
     ------
@@ -184,21 +191,21 @@ class SharedMachine:
         one line for each problem, which begins with the job.
     """
 
-    def __init__(self, loaded: LoadedSharing) -> None:
-        sharing = loaded.sharing
+    def __init__(self, loaded: LoadedSharing, draw: int = 0) -> None:
+        sharing = loaded.scenario
+        seed = sharing.seed + draw
         self.cluster = build_cluster(sharing.cluster, sharing.cluster.nodes, issuer="training")
-        drafts = [
-            _Draft(loaded, number, file)
-            for number, file in enumerate(sharing.jobs)
-            for _ in range(file.copies)
-        ]
+        drafts = [draft for draft in _drafts(loaded) for _ in range(draft.file.copies)]
         needs = [Need(draft.count, draft.file.nodes, draft.where("nodes")) for draft in drafts]
-        nodes = assign_nodes(needs, sharing.cluster.nodes, sharing.seed)
+        nodes = assign_nodes(needs, sharing.cluster.nodes, seed)
         names = _different([draft.name for draft in drafts])
         self.jobs: list[SharedJob] = [
             draft.job(name, of_job, self.cluster)
             for draft, name, of_job in zip(drafts, names, nodes, strict=True)
         ]
+        phases = random.Random(f"phase {seed}")
+        for draft, job in zip(drafts, self.jobs, strict=True):
+            job.phase = phases.random() if draft.file.phase == "random" else 0.0
         self._meet()
 
     def _meet(self) -> None:
@@ -214,18 +221,28 @@ class SharedMachine:
                 job.meets(met)
 
 
+def jobs_of(loaded: LoadedSharing) -> list[Loaded]:
+    """Return the scenarios of the jobs of a shared machine; plain traffic has none."""
+    return [draft.step for draft in _drafts(loaded) if draft.step is not None]
+
+
+def _drafts(loaded: LoadedSharing) -> "list[_Draft]":
+    """Return the jobs of a file, those with copies once."""
+    return [_Draft(loaded, number, file) for number, file in enumerate(loaded.scenario.jobs)]
+
+
 class _Draft:
     """A job of the file before it has nodes."""
 
     def __init__(self, loaded: LoadedSharing, number: int, file: JobFile) -> None:
         self.file, self._sharing, self._number = file, loaded, number
-        self._step = None if file.traffic is not None else self._loaded_step()
-        if self._step is None:
+        self.step = None if file.traffic is not None else self._loaded_step()
+        if self.step is None:
             assert file.traffic is not None
             self.count = file.traffic.nodes
         else:
-            self.count = self._step.scenario.cluster.nodes
-        self.name = file.name or ("traffic" if self._step is None else self._step.name)
+            self.count = self.step.scenario.cluster.nodes
+        self.name = file.name or ("traffic" if self.step is None else self.step.name)
 
     def where(self, *path: str) -> str:
         """Return the place of a key of this job, with which a message begins."""
@@ -233,14 +250,14 @@ class _Draft:
 
     def job(self, name: str, nodes: tuple[int, ...], cluster: Cluster) -> SharedJob:
         """Return the job on its nodes."""
-        if self._step is None:
+        if self.step is None:
             assert self.file.traffic is not None
             return SharedTraffic(name, self.file.traffic, cluster, nodes, self.file.start)
-        return SharedStep(name, self._step, self._placed(nodes, cluster), nodes, self.file.start)
+        return SharedStep(name, self.step, self._placed(nodes, cluster), nodes, self.file.start)
 
     def _loaded_step(self) -> Loaded:
         """Return the scenario of its step on as many nodes as its layout has devices."""
-        cluster = self._sharing.sharing.cluster
+        cluster = self._sharing.scenario.cluster
         loaded = self._own_scenario()
         if loaded.scenario.disturbances:
             raise ScenarioError(
@@ -270,9 +287,10 @@ class _Draft:
         except ClustersimError as problem:
             lines = "\n".join(f"{self.where()}: {line}" for line in str(problem).splitlines())
             raise type(problem)(lines) from None
-        if isinstance(loaded, LoadedService):
+        if not isinstance(loaded, Loaded):
+            what = "a service" if isinstance(loaded, LoadedService) else "a shared machine"
             raise ScenarioError(
-                f"{self.where('scenario')}: a service is no job of a shared machine (training steps"
+                f"{self.where('scenario')}: {what} is no job of a shared machine (training steps"
                 " and traffic are)"
             )
         return replace(loaded, origin=replace(loaded.origin, name=self.file.name or loaded.name))
@@ -293,7 +311,7 @@ class _Draft:
 
     def _placed(self, nodes: tuple[int, ...], machine: Cluster) -> Job:
         """Return the job on its nodes, in the layout that it has on a machine of its own."""
-        loaded = self._step
+        loaded = self.step
         assert loaded is not None
         scenario, schedule = loaded.scenario, schedule_of(loaded)
         model = model_of(scenario)

@@ -7,7 +7,7 @@ neighbours all the time.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import factorial, fsum
@@ -24,10 +24,17 @@ from clustersim.engine.operation_replay import Repeated
 from clustersim.errors import ScenarioError
 from clustersim.program.fold import Folded, ReplicaTraffic
 from clustersim.program.links.in_use import kind_of
-from clustersim.scenario.sharing import LoadedSharing, load_sharing
+from clustersim.scenario.load import LoadedSharing, load_sharing
+from clustersim.simulation.expectations import compare_with, read_expectations
 from clustersim.simulation.garbage import garbage_collection_off
-from clustersim.simulation.sharing.answer import JobAnswer, NeighbourCost, ShareAnswer, SharedLink
-from clustersim.simulation.sharing.jobs import SharedJob, SharedMachine
+from clustersim.simulation.sharing.answer import (
+    JobAnswer,
+    NeighbourCost,
+    ShareAnswer,
+    SharedLink,
+    SlowdownSpread,
+)
+from clustersim.simulation.sharing.jobs import PlacedJobs
 from clustersim.simulation.sharing.nodes import ranges
 
 WARM_UP: Final = 0.25
@@ -78,8 +85,23 @@ def share(
             loaded = scenario.changed(settings) if settings else scenario
         else:
             loaded = load_sharing(scenario, settings)
-        machine = SharedMachine(loaded)
-        return _Sharing(machine, loaded.sharing.steps).answer(loaded.name, loaded.sharing.title)
+        _check_draws(loaded)
+        expected, given = read_expectations(loaded), loaded.scenario
+        draws = [
+            _Sharing(PlacedJobs(loaded, draw), given.steps) for draw in range(given.replications)
+        ]
+        answer = _answer(loaded, draws)
+    return replace(answer, expectations=compare_with(expected, answer))
+
+
+def _check_draws(loaded: LoadedSharing) -> None:
+    """Reject replications that are all equal."""
+    count = loaded.scenario.replications
+    if count > 1 and not loaded.scenario.drawn:
+        raise ScenarioError(
+            f"{loaded.where('replications')}: {count} equal ones, as nothing is drawn by the seed"
+            " (nodes: scattered, or phase: random)"
+        )
 
 
 @dataclass(frozen=True)
@@ -103,28 +125,27 @@ class Together:
 class _Sharing:
     """The replays of the jobs of a machine."""
 
-    def __init__(self, machine: SharedMachine, steps: int) -> None:
+    def __init__(self, machine: PlacedJobs, steps: int) -> None:
         self.machine, self.jobs, self.steps = machine, machine.jobs, steps
         self.alone = [job.alone() for job in self.jobs]
+        self.starts = [
+            job.start + job.phase * alone for job, alone in zip(self.jobs, self.alone, strict=True)
+        ]
         self._check_size()
         self._replayed: dict[tuple[int, ...], Together] = {}
 
-    def answer(self, name: str, title: str) -> ShareAnswer:
-        """Return the answer."""
-        jobs = tuple(map(self._job_answer, range(len(self.jobs))))
-        speeds = [1 / job.slowdown for job in jobs]
-        return ShareAnswer(
-            name=name,
-            title=title,
-            cluster=self.machine.cluster.name,
-            nodes=self.machine.cluster.nodes,
-            jobs=jobs,
-            links=tuple(self._links()),
-            fairness=fsum(speeds) ** 2 / (len(speeds) * fsum(speed**2 for speed in speeds)),
-            settled=all(map(_settled, self.together.times.values())),
-        )
+    def slowdowns(self) -> Floats:
+        """Return the slowdown of each job; 1 where it is that but for rounding."""
+        times = np.array([self.together.mean(number) for number in range(len(self.jobs))])
+        slowdowns = times / self.alone
+        return np.where(np.abs(slowdowns - 1) < ROUNDING, 1.0, slowdowns)
 
-    def _job_answer(self, number: int) -> JobAnswer:
+    def settled(self) -> bool:
+        """Return whether the steps of all jobs take as long as before."""
+        return all(map(_settled, self.together.times.values()))
+
+    def job_answer(self, number: int, slowdowns: Floats) -> JobAnswer:
+        """Return the answer of a job, with its slowdown of each draw."""
         job, times = self.jobs[number], self.together.times[number]
         mean, devices = float(times.mean()), len(job.nodes) * self.machine.cluster.node.devices
         return JobAnswer(
@@ -136,10 +157,11 @@ class _Sharing:
             shared_s=mean,
             least_s=float(times.min()),
             most_s=float(times.max()),
-            slowdown=mean / self.alone[number],
+            slowdown=float(slowdowns[0]),
             steps=len(times),
-            memory=None if job.memory is None else job.memory.verdict,
+            memory=job.memory,
             tokens_per_s=None if job.tokens is None else job.tokens / mean,
+            spread=_spread(slowdowns) if len(slowdowns) > 1 else None,
             blame=self._blame(number) if len(self.jobs) <= MOST_BLAMED else None,
         )
 
@@ -175,7 +197,7 @@ class _Sharing:
         shared = np.zeros(0, dtype=np.int64)
         for attempt in range(ATTEMPTS + 1):
             folded = replicas.folded(None if attempt == ATTEMPTS else shared)
-            running, contended = self._run(jobs, folded)
+            running, contended = self._run(numbers, folded)
             if attempt == ATTEMPTS or not replicas.differ(folded, contended):
                 break
             shared = np.union1d(shared, contended)
@@ -183,7 +205,7 @@ class _Sharing:
         return Together({number: _counted(job, self.steps) for number, job in each}, contended)
 
     def _run(
-        self, jobs: Sequence[SharedJob], folded: Sequence[Folded]
+        self, numbers: Sequence[int], folded: Sequence[Folded]
     ) -> tuple[list[Repeated], Integers]:
         """Repeat all jobs until each has its steps; return them, and the contended links."""
         clock, links = Clock(CONTINUOUS), folded[0].links
@@ -193,9 +215,9 @@ class _Sharing:
         def more(_: Repeated) -> bool:
             return any(len(job.ends) < self.steps for job in running)
 
-        for job, of_job in zip(jobs, folded, strict=True):
-            graph = job.operations(of_job)
-            running.append(Repeated(graph, clock, network, job.start, more))
+        for number, of_job in zip(numbers, folded, strict=True):
+            graph = self.jobs[number].operations(of_job)
+            running.append(Repeated(graph, clock, network, self.starts[number], more))
         clock.run_all()
         for repeated in running:
             repeated.check()
@@ -269,7 +291,7 @@ class _Sharing:
 
     # --- links ------------------------------------------------------------------------------------
 
-    def _links(self) -> list[SharedLink]:
+    def shared_links(self) -> list[SharedLink]:
         """Return the links that two jobs or more use, those that are alike once."""
         table = self.machine.cluster.links
         loads = np.zeros((len(self.jobs), len(table)))
@@ -293,6 +315,32 @@ class _Sharing:
             link = self._name(shared[first])
             found.append(SharedLink(link, len(places), capacity, load, contended))
         return found
+
+
+def _answer(loaded: LoadedSharing, draws: Sequence[_Sharing]) -> ShareAnswer:
+    """Return the answer of the first draw, and the slowdowns of all."""
+    first, cluster = draws[0], draws[0].machine.cluster
+    slowdowns = np.array([draw.slowdowns() for draw in draws])
+    jobs = tuple(first.job_answer(n, slowdowns[:, n]) for n in range(len(first.jobs)))
+    speeds = 1 / slowdowns
+    fairness = speeds.mean(axis=1) ** 2 / (speeds**2).mean(axis=1)
+    return ShareAnswer(
+        name=loaded.name,
+        title=loaded.scenario.title,
+        cluster=cluster.name,
+        nodes=cluster.nodes,
+        jobs=jobs,
+        links=tuple(first.shared_links()),
+        fairness=float(fairness.mean()),
+        settled=all(draw.settled() for draw in draws),
+        slowdowns=tuple(slowdowns.max(axis=1).tolist()),
+    )
+
+
+def _spread(slowdowns: Floats) -> SlowdownSpread:
+    median, p90 = np.quantile(slowdowns, (0.5, 0.9), method="inverted_cdf").tolist()
+    least, mean, most = slowdowns.min(), slowdowns.mean(), slowdowns.max()
+    return SlowdownSpread(len(slowdowns), float(mean), float(least), median, p90, float(most))
 
 
 def _settled(times: Floats) -> bool:

@@ -28,7 +28,7 @@ from clustersim.runs.arguments import settings_of, study_of, variant_of
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Numbers
 from clustersim.runs.variants import Variant
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import Loaded, LoadedJob, LoadedService, one_job
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.check.anchor import AnchorAnswer, Question, answer_of
@@ -113,7 +113,7 @@ def check(
         when the run of the scenario failed.
     """
     variant = variant_of(scenario, settings_of(settings))
-    loaded = variant.load_any()
+    loaded = one_job(variant.load_any())
     read = _read(Path(log_file))
     if isinstance(loaded, LoadedService):
         if isinstance(read, Log):
@@ -139,16 +139,14 @@ def _read(path: Path) -> Log | Benchmark:
     return read
 
 
-def _other_kind(
-    read: Log | Benchmark, what: str, loaded: Loaded | LoadedService, kind: str
-) -> ScenarioError:
+def _other_kind(read: Log | Benchmark, what: str, loaded: LoadedJob, kind: str) -> ScenarioError:
     return ScenarioError(
         f"{read.file}: is {what} ({read.format}), and {loaded.name} is {kind} (--scenario: name the"
         " scenario that the log is of)"
     )
 
 
-def _run(variant: Variant, loaded: Loaded | LoadedService, execution: Execution) -> Any:
+def _run(variant: Variant, loaded: LoadedJob, execution: Execution) -> Any:
     """Return the answer of the scenario itself."""
     check_loaded(loaded)
     study = study_of("check", loaded.name, loaded.scenario.title, [variant])

@@ -7,12 +7,16 @@ from clustersim.catalog.changes import Settings
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.runs.arguments import check, settings_of, variant_of
 from clustersim.runs.variants import FAILED, Run, ScenarioAnswer, Variant
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import Loaded, LoadedScenario, LoadedService, LoadedSharing
 from clustersim.simulation.limits import kinds_of
 from clustersim.simulation.measures import QUEUE_GROWTH
 
-EXAMPLES: Final = (("frontier-22b", "batch.micro=2"), ("llama3-70b-h100-serving", "precision=fp8"))
-"""A shipped scenario and a change, for the message on a single scenario: of training, a service."""
+EXAMPLES: Final = {
+    Loaded: ("frontier-22b", "batch.micro=2"),
+    LoadedService: ("llama3-70b-h100-serving", "precision=fp8"),
+    LoadedSharing: ("superpod-hashed-neighbours", "jobs.0.nodes=scattered"),
+}
+"""A shipped scenario of each kind and a change, for the message on a single scenario."""
 
 RATED: Final = ("concurrency", "offline")
 """Loads of which a faster service serves more; of the others it serves the same sooner."""
@@ -20,7 +24,7 @@ RATED: Final = ("concurrency", "offline")
 
 def read_compared(
     scenarios: Sequence[str | Mapping[str, Any]], settings: Settings
-) -> tuple[list[Variant], list[Loaded | LoadedService], list[str]]:
+) -> tuple[list[Variant], list[LoadedScenario], list[str]]:
     """Return the scenarios of a comparison with their changes, and a name of each in it.
 
     Parameters
@@ -41,7 +45,7 @@ def read_compared(
     for scenario in loaded:
         check(scenario)
     if len(variants) < 2:
-        example = EXAMPLES[any(isinstance(one, LoadedService) for one in loaded)]
+        example = EXAMPLES[type(loaded[0]) if loaded else Loaded]
         name, change = loaded[0].name if variants else example[0], example[1]
         raise ScenarioError(
             f"{name}: one scenario, and two are needed (name a second one, or a change of the"
@@ -52,26 +56,28 @@ def read_compared(
     return variants, loaded, names
 
 
-def check_one_kind(loaded: Sequence[Loaded | LoadedService]) -> None:
-    """Check that no service is in a study of training.
+_KINDS: Final = {Loaded: "training", LoadedService: "a service", LoadedSharing: "several jobs"}
+"""What a scenario of each kind is."""
+
+
+def check_one_kind(loaded: Sequence[LoadedScenario]) -> None:
+    """Check that scenarios of one kind alone share a study.
 
     Raises
     ------
     ScenarioError
-        in one line, with a scenario of each kind.
+        in one line, with a scenario of each of two kinds.
     """
-    services = [one.name for one in loaded if isinstance(one, LoadedService)]
-    others = [one.name for one in loaded if not isinstance(one, LoadedService)]
-    if services and others:
+    first = {type(one): one.name for one in reversed(loaded)}
+    if len(first) > 1:
+        (a, one), (b, other), *_ = sorted(first.items(), key=lambda e: [*_KINDS].index(e[0]))[::-1]
         raise ScenarioError(
-            f"{services[0]} is a service and {others[0]} is training: only scenarios of one kind"
-            " share a study"
+            f"{one} is {_KINDS[a]} and {other} is {_KINDS[b]}: only scenarios of one kind share a"
+            " study"
         )
 
 
-def usual_measure(
-    loaded: Sequence[Loaded | LoadedService], answers: Sequence[ScenarioAnswer]
-) -> str:
+def usual_measure(loaded: Sequence[LoadedScenario], answers: Sequence[ScenarioAnswer]) -> str:
     """Return the measure that describes answers of one kind.
 
     Days of whole runs; the step time, or the throughput of steps for different work; of services
@@ -81,6 +87,8 @@ def usual_measure(
     first = loaded[0]
     if any(each.measures().get(QUEUE_GROWTH) for each in answers):
         return "sustainable_rate"
+    if isinstance(first, LoadedSharing):
+        return "slowdown"
     if isinstance(first, LoadedService):
         if first.scenario.load.kind not in RATED:
             return "latency"

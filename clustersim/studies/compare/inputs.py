@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from clustersim.answers import record
 from clustersim.catalog.tree import dotted, is_fact
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import LoadedScenario
 
 IGNORED: Final = frozenset(
     {"title", "published", "assumed", "scaling", "sources", "source", "note"}
@@ -100,7 +100,7 @@ class InputChange(NamedTuple):
         return f"{self.path} {self.texts[0]} -> {self.texts[1]}"
 
 
-def changed_inputs(before: Loaded | LoadedService, after: Loaded | LoadedService) -> list[Input]:
+def changed_inputs(before: LoadedScenario, after: LoadedScenario) -> list[Input]:
     """Return what differs between two scenarios, replaced records first."""
     remaining = changed_values(before, after)
     records = []
@@ -114,9 +114,7 @@ def changed_inputs(before: Loaded | LoadedService, after: Loaded | LoadedService
     return [*records, *(Input(*c[:3], c.text) for c in remaining.values())]
 
 
-def changed_values(
-    before: Loaded | LoadedService, after: Loaded | LoadedService
-) -> dict[str, InputChange]:
+def changed_values(before: LoadedScenario, after: LoadedScenario) -> dict[str, InputChange]:
     """Return every single value that differs, by its path."""
     old, new = _ScenarioValues(before), _ScenarioValues(after)
     a, b = old.plain, new.plain
@@ -150,7 +148,7 @@ def _record(
 class _ScenarioValues:
     """The values of a scenario by their dotted path, plain and as they are written."""
 
-    def __init__(self, loaded: Loaded | LoadedService) -> None:
+    def __init__(self, loaded: LoadedScenario) -> None:
         scenario = loaded.scenario.model_dump(mode="json", by_alias=True)
         self.plain = dict(_flat(scenario, ()))
         self._written = dict(_flat(loaded.tree.data, ()))

@@ -12,7 +12,7 @@ from typing import Final, get_args
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.variants import in_a_line
-from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.load import LoadedJob, LoadedService, load_job
 from clustersim.scenario.origins import name_of
 from clustersim.scenario.ranges import counts_of
 from clustersim.scenario.scaling import Axis, CurveFile, PublishedPoint, Scaling
@@ -110,7 +110,7 @@ def curves_of(scenarios: Sequence[str], request: ScalingRequest) -> list[CurveRe
     repeated = [name for place, name in enumerate(scenarios) if name in scenarios[:place]]
     if repeated:
         raise ScenarioError(f"{name_of(repeated[0])}: is listed twice (each scenario once)")
-    plain = [(name, load_any(name, request.settings)) for name in scenarios]
+    plain = [(name, load_job(name, request.settings)) for name in scenarios]
     check_one_kind([loaded for _, loaded in plain])
     for _, loaded in plain:
         allowed = [*AXES_OF_SERVICE] if isinstance(loaded, LoadedService) else AXES
@@ -130,7 +130,7 @@ def curves_of(scenarios: Sequence[str], request: ScalingRequest) -> list[CurveRe
     return curves
 
 
-def _given(loaded: Loaded | LoadedService, kind: Kind, request: ScalingRequest) -> CurveFile | None:
+def _given(loaded: LoadedJob, kind: Kind, request: ScalingRequest) -> CurveFile | None:
     """Return a curve as the options give it, or the file; else by doubling."""
     scaling = _scaling(loaded)
     written: CurveFile | None = None if scaling is None else getattr(scaling, kind)
@@ -149,11 +149,11 @@ def _given(loaded: Loaded | LoadedService, kind: Kind, request: ScalingRequest) 
     return CurveFile(devices=[factor * loaded.scenario.devices for factor in FACTORS])
 
 
-def _scaling(loaded: Loaded | LoadedService) -> Scaling | None:
+def _scaling(loaded: LoadedJob) -> Scaling | None:
     return None if isinstance(loaded, LoadedService) else loaded.scenario.scaling
 
 
-def _usual_axis(loaded: Loaded | LoadedService, kind: Kind, given: CurveFile) -> str:
+def _usual_axis(loaded: LoadedJob, kind: Kind, given: CurveFile) -> str:
     """Return the axis of a curve that no option states."""
     if not isinstance(loaded, LoadedService):
         return given.axis
@@ -161,7 +161,7 @@ def _usual_axis(loaded: Loaded | LoadedService, kind: Kind, given: CurveFile) ->
 
 
 def _curve(
-    name: str, plain: Loaded | LoadedService, kind: Kind, given: CurveFile, request: ScalingRequest
+    name: str, plain: LoadedJob, kind: Kind, given: CurveFile, request: ScalingRequest
 ) -> CurveRequest:
     changed = settings_of(given.set)
     base = _changed(plain, kind, name, (*changed, *request.settings)) if changed else plain
@@ -225,12 +225,10 @@ def _check(curve: CurveRequest) -> None:
         )
 
 
-def _changed(
-    plain: Loaded | LoadedService, kind: Kind, name: str, settings: Sequence[str]
-) -> Loaded | LoadedService:
+def _changed(plain: LoadedJob, kind: Kind, name: str, settings: Sequence[str]) -> LoadedJob:
     """Load a scenario with the changes of its curve; errors name the curve."""
     try:
-        return load_any(name, settings)
+        return load_job(name, settings)
     except (ScenarioError, CatalogError) as problem:
         where = plain.where("scaling", kind, "set")
         raise ScenarioError(f"{where}: {in_a_line(problem)}") from None

@@ -19,7 +19,7 @@ from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import Value, Variant, in_a_line
-from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.load import LoadedJob, LoadedService, load_job
 from clustersim.scenario.scaling import PointFile
 from clustersim.simulation.service.serve import check_service
 from clustersim.simulation.step.build import build_job
@@ -66,7 +66,7 @@ class ScaledScenario:
     """
 
     name: str
-    base: Loaded | LoadedService
+    base: LoadedJob
     kind: Kind
     axis: str
     settings: tuple[str, ...]
@@ -78,7 +78,7 @@ class ScaledScenario:
             return PlannedPoint(self._variant(devices, (), reason), devices)
         settings = (*self.settings, *self._layout(devices), *more)
         try:
-            loaded = load_any(self.name, settings)
+            loaded = load_job(self.name, settings)
         except (ScenarioError, CatalogError) as problem:
             where = f"{self.base.where('scaling', self.kind)}: {devices:,} devices"
             raise ScenarioError(f"{where}: {in_a_line(problem)}") from None
@@ -87,7 +87,7 @@ class ScaledScenario:
 
     @cached_property
     def _key(self) -> str:
-        return key_of(load_any(self.name))
+        return key_of(load_job(self.name))
 
     def _variant(self, devices: int, settings: tuple[str, ...], problem: str | None) -> Variant:
         point: dict[str, Value] = {"scaling": self.kind, "scenario": self.base.name}
@@ -146,7 +146,7 @@ class ScaledScenario:
         return None
 
 
-def _sizes(loaded: Loaded | LoadedService) -> dict[str, int | float]:
+def _sizes(loaded: LoadedJob) -> dict[str, int | float]:
     """Return what grows along a weak curve: the batch, or the load and number of requests."""
     if not isinstance(loaded, LoadedService):
         return {"batch.global": loaded.scenario.batch.global_}
@@ -164,7 +164,7 @@ def _nearest(devices: int, step: int) -> str:
     return f" (nearest: {' or '.join(around)} devices)"
 
 
-def _planned(variant: Variant, loaded: Loaded | LoadedService, *, own: bool) -> PlannedPoint:
+def _planned(variant: Variant, loaded: LoadedJob, *, own: bool) -> PlannedPoint:
     scenario = loaded.scenario
     sequence = 0 if isinstance(loaded, LoadedService) else loaded.scenario.batch.sequence
     model = (scenario.model.model_dump_json(), sequence)
@@ -172,7 +172,7 @@ def _planned(variant: Variant, loaded: Loaded | LoadedService, *, own: bool) -> 
     return PlannedPoint(variant, scenario.devices, scenario.cluster.nodes, size, model, own)
 
 
-def _layout_problem(loaded: Loaded | LoadedService) -> str | None:
+def _layout_problem(loaded: LoadedJob) -> str | None:
     """Return what is invalid about a layout; None where it is valid."""
     try:
         if isinstance(loaded, LoadedService):
@@ -185,7 +185,7 @@ def _layout_problem(loaded: Loaded | LoadedService) -> str | None:
 
 
 def point_of_file(
-    plain: Loaded | LoadedService,
+    plain: LoadedJob,
     kind: Kind,
     place: int,
     given: PointFile,
@@ -196,8 +196,8 @@ def point_of_file(
     assert given.scenario is not None, "this point is a scenario"
     file = _neighbour(name, given.scenario)
     try:
-        loaded = load_any(file, settings)
-        own = key_of(loaded) == key_of(load_any(file))
+        loaded = load_job(file, settings)
+        own = key_of(loaded) == key_of(load_job(file))
     except (ScenarioError, CatalogError) as problem:
         where = plain.where("scaling", kind, "points", place, "scenario")
         raise ScenarioError(f"{where}: {in_a_line(problem)}") from None

@@ -19,7 +19,7 @@ from clustersim.arrays import Floats
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.runs.execution import CachedRuns
 from clustersim.runs.variants import FAILED, INVALID, Run, ScenarioAnswer, Variant
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import LoadedJob
 from clustersim.simulation.limits import excess_of, missed_limits
 from clustersim.simulation.measures import Kind, Measure, measures_of
 
@@ -49,7 +49,7 @@ class Layouts(ABC):
     kinds: tuple[Kind, ...]
     measure: Measure
     limits: Mapping[str, float]
-    loaded: Sequence[Loaded | LoadedService]
+    loaded: Sequence[LoadedJob]
     costs: Floats
     hopeful: Sequence[int] = ()
     possible: int

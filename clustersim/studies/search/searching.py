@@ -28,7 +28,7 @@ from clustersim.runs.progress import usual_progress
 from clustersim.runs.store import Store, run_cache
 from clustersim.runs.variants import ScenarioAnswer
 from clustersim.scenario.costs import rate_text
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import LoadedJob
 from clustersim.scenario.origins import is_service, scenario_text
 from clustersim.scenario.references import WORDS
 from clustersim.simulation.limits import Limits, kinds_of
@@ -228,7 +228,7 @@ def _rate(layouts: StepLayouts | ServiceLayouts, best: Incumbent) -> str | None:
     return rate_text(scenario.costs, scenario.cluster.node.accelerator.name)
 
 
-def _title(loaded: Sequence[Loaded | LoadedService], request: StepRequest | ServiceRequest) -> str:
+def _title(loaded: Sequence[LoadedJob], request: StepRequest | ServiceRequest) -> str:
     """Return what is searched: model, devices and cluster, also where settings changed them."""
     scenarios = [each.scenario for each in loaded]
     models = dict.fromkeys(scenario.model.name for scenario in scenarios)
@@ -309,7 +309,7 @@ def _rules(layouts: StepLayouts | ServiceLayouts, found: Search) -> tuple[RuleCo
 
 
 def _fronts(
-    ranked: Sequence[RankedLayout], by: Measure, loaded: Sequence[Loaded | LoadedService]
+    ranked: Sequence[RankedLayout], by: Measure, loaded: Sequence[LoadedJob]
 ) -> Iterator[ParetoFront]:
     """Yield the fronts over measures that vary.
 
@@ -399,7 +399,7 @@ LEFT_OUT: Final = ("published", "scaling", "assumed")
 """Keys of a scenario that belong to its own layout."""
 
 
-def file_values(loaded: Loaded | LoadedService, values: Mapping[str, Any]) -> dict[str, Any]:
+def file_values(loaded: LoadedJob, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a scenario file that is loaded with its changes and other values.
 
     Parameters

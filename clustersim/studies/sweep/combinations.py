@@ -14,14 +14,14 @@ from typing import Final
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.variants import Value, Variant, in_a_line
-from clustersim.scenario.load import Loaded, LoadedService
+from clustersim.scenario.load import Loaded, LoadedScenario, one_job
 from clustersim.studies.sweep.arguments import FILL, SweepAxis, SweepChoice, value_of
 
 DEGREES: Final = ("tensor", "pipeline", "data", "context")
 """Degrees whose product is the number of devices; each of them can be filled."""
 
 
-def grid(scenario: str, base: Loaded | LoadedService, axes: Sequence[SweepAxis]) -> list[Variant]:
+def grid(scenario: str, base: LoadedScenario, axes: Sequence[SweepAxis]) -> list[Variant]:
     """Return a variant for each combination, the last axis changing fastest.
 
     Parameters
@@ -34,7 +34,7 @@ def grid(scenario: str, base: Loaded | LoadedService, axes: Sequence[SweepAxis])
     ScenarioError, CatalogError
         in one line, for a value that is invalid.
     """
-    _check_fills(axes, service=isinstance(base, LoadedService))
+    _check_fills(axes, layout=isinstance(base, Loaded))
     _check_values(base, axes)
     devices, combinations = _Devices(base), product(*(axis.choices for axis in axes))
     return [_variant(scenario, devices, _joined(choices)) for choices in combinations]
@@ -65,7 +65,7 @@ def _without_fill(changes: Mapping[str, Change]) -> tuple[Change, ...]:
 class _Devices:
     """The devices that remain for a parallel degree."""
 
-    def __init__(self, base: Loaded | LoadedService) -> None:
+    def __init__(self, base: LoadedScenario) -> None:
         self.base = base
         self._shapes: dict[tuple[str, ...], tuple[int, dict[str, int]]] = {}
 
@@ -92,7 +92,7 @@ class _Devices:
         """Return devices and degrees; most combinations share one of a few shapes."""
         texts = tuple(change.text for change in changes)
         if texts not in self._shapes:
-            scenario = self.base.changed(changes).scenario
+            scenario = one_job(self.base.changed(changes)).scenario
             degrees = {name: getattr(scenario.plan, name) for name in DEGREES}
             self._shapes[texts] = scenario.devices, degrees
         return self._shapes[texts]
@@ -107,16 +107,16 @@ def _changes_shape(change: Change) -> bool:
 # --- values that are invalid in any combination ---------------------------------------------------
 
 
-def _check_fills(axes: Sequence[SweepAxis], *, service: bool) -> None:
-    """Check that only one degree is filled, and nothing else; a service has no such degree."""
-    fillable = [] if service else [f"plan.{name}" for name in DEGREES]
+def _check_fills(axes: Sequence[SweepAxis], *, layout: bool) -> None:
+    """Check that only one degree is filled, and nothing else; only training has such degrees."""
+    fillable = [f"plan.{name}" for name in DEGREES] if layout else []
     filled: list[set[str]] = []
     for axis in axes:
         keys_of_axis = set()
         for choice in axis.choices:
             keys = {*choice.filled}
             if wrong := sorted(keys - {*fillable}):
-                only = f"only {', '.join(fillable)}" if fillable else "a service has no such key"
+                only = f"only {', '.join(fillable)}" if fillable else "only degrees of training are"
                 raise ScenarioError(f"{choice.where}: {wrong[0]}: cannot be filled ({only})")
             if len(keys) > 1:
                 raise ScenarioError(f"{choice.where}: {_one_fill(keys)}")
@@ -130,7 +130,7 @@ def _one_fill(keys: set[str]) -> str:
     return f"{' and '.join(sorted(keys))} cannot both be filled (give values to all but one)"
 
 
-def _check_values(base: Loaded | LoadedService, axes: Sequence[SweepAxis]) -> None:
+def _check_values(base: LoadedScenario, axes: Sequence[SweepAxis]) -> None:
     """Try each value once: alone, or with the first choices of the other axes."""
     first = [axis.choices[0] for axis in axes]
     valid: set[str] = set()
@@ -144,9 +144,7 @@ def _check_values(base: Loaded | LoadedService, axes: Sequence[SweepAxis]) -> No
             valid |= texts
 
 
-def _check_choice(
-    base: Loaded | LoadedService, choice: SweepChoice, combination: Sequence[Change]
-) -> None:
+def _check_choice(base: LoadedScenario, choice: SweepChoice, combination: Sequence[Change]) -> None:
     """Check that a choice is valid alone or in a combination.
 
     Raises

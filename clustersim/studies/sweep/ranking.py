@@ -20,12 +20,13 @@ from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Row, row
 from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
 from clustersim.scenario.costs import rate_text
-from clustersim.scenario.load import Loaded, LoadedService, load_any
+from clustersim.scenario.load import LoadedScenario, load_any, one_job
 from clustersim.scenario.origins import scenario_text
 from clustersim.simulation.limits import Limits, kinds_of, missed_limits, read_limits
 from clustersim.simulation.measures import (
     ALIASES,
     MONEY,
+    Kind,
     Measure,
     ParetoFront,
     check_measure,
@@ -103,9 +104,7 @@ def sweep(
     return rank(base, variants, runs, filled=filled, by=by, pareto=pareto, limits=bounds)
 
 
-def _base(
-    scenario: str, settings: Sequence[Any], axes: Sequence[SweepAxis]
-) -> Loaded | LoadedService:
+def _base(scenario: str, settings: Sequence[Any], axes: Sequence[SweepAxis]) -> LoadedScenario:
     """Return the scenario, with the first value of each axis where it is incomplete without."""
     try:
         return load_any(scenario, settings)
@@ -120,8 +119,17 @@ def _base(
         raise
 
 
+USUAL: Final[Mapping[Kind, tuple[str, str | None]]] = {
+    "step": ("tokens_per_s", None),
+    "service": ("tokens_per_s_per_device", "tokens_per_s_per_user"),
+    "shared machine": ("slowdown", "fairness"),
+}
+"""Measures by which answers are ranked if none is requested, and of the front; devices or memory if
+None."""
+
+
 def rank(
-    base: Loaded | LoadedService,
+    base: LoadedScenario,
     variants: Sequence[Variant],
     runs: Sequence[Run],
     *,
@@ -132,8 +140,8 @@ def rank(
 ) -> SweepAnswer:
     """Return the answer of the runs of some variants; parameters as in `sweep`."""
     kinds = kinds_of(base)
-    service, table = "service" in kinds, measures_of(kinds)
-    by = by or ("tokens_per_s_per_device" if service else "tokens_per_s")
+    table, (ranking, other) = measures_of(kinds), USUAL[kinds[-1]]
+    by = by or ranking
     bounds = read_limits(limits, kinds, base.name)
     both = [*zip(variants, runs, strict=True)]
     rows = tuple(
@@ -143,7 +151,7 @@ def rank(
     best = variants[fitting[0]["position"]].point if fitting else {}
     sizes = {each["devices"] for each in rows if "devices" in each}
     usual = "devices" if len(sizes) > 1 else "memory"
-    cost = pareto or ("tokens_per_s_per_user" if service else usual)
+    cost = pareto or other or usual
     front = pareto_front(fitting, table[by], table[ALIASES.get(cost, cost)])
     axes = points_of(variants)
     return SweepAnswer(
@@ -172,10 +180,10 @@ def rank(
     )
 
 
-def _rate(base: Loaded | LoadedService, best: Mapping[str, Value]) -> str | None:
+def _rate(base: LoadedScenario, best: Mapping[str, Value]) -> str | None:
     """Return the rate of a device of a combination, which its machine and `costs` decide."""
     decisive = {key: best[key] for key in best if key.startswith(("cluster.", "costs."))}
-    scenario = base.changed(decisive).scenario
+    scenario = one_job(base.changed(decisive)).scenario
     return rate_text(scenario.costs, scenario.cluster.node.accelerator.name)
 
 
