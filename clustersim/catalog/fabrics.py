@@ -20,11 +20,23 @@ MAX_AXES: Final = 16
 """Maximum number of axes of a torus."""
 
 
+MAX_QUEUE_PAIRS: Final = 256
+"""Maximum number of queue pairs of a flow."""
+
+QueuePairs = Annotated[int, Field(ge=1, le=MAX_QUEUE_PAIRS, strict=True)]
+
+
 class FabricLink(Strict):
     """A cable between switches, per direction."""
 
     bandwidth: Fact[Bandwidth]
     latency: Fact[Seconds]
+
+
+def check_queue_pairs(count: int, routing: str) -> None:
+    """Check that flows are hashed if they have several queue pairs."""
+    if count > 1 and routing != "hashed":
+        raise ValueError(f"queue_pairs: has no effect on routing '{routing}' (routing: hashed)")
 
 
 class SingleSwitch(Strict):
@@ -36,9 +48,10 @@ class SingleSwitch(Strict):
 class FatTree(Strict):
     """Leaves, spines and cores; rail-optimised when NIC i of every node has a leaf of its own.
 
-    `routing` is how flows choose among equal cables: ``adaptive`` spreads each over all of them,
-    ``hashed`` assigns it to one by its two ends and `seed`. `reduces` is whether the switches add
-    up the messages that pass them (SHARP).
+    `routing` is how flows choose among equal cables: ``adaptive`` spreads each over all of them by
+    their load, ``sprayed`` in equal shares, ``hashed`` assigns each of its `queue_pairs` to one by
+    the two ends of the flow and `seed`, ``static`` by the destination alone. `reduces` is whether
+    the switches add up the messages that pass them (SHARP).
     """
 
     type: Literal["fat-tree"]
@@ -48,16 +61,23 @@ class FatTree(Strict):
     leaves_per_pod: Fact[Parts]
     pod_uplinks: Fact[Parts]
     link: FabricLink
-    routing: Fact[Literal["adaptive", "hashed"]]
+    routing: Fact[Literal["adaptive", "hashed", "static", "sprayed"]]
     seed: int = 0
+    queue_pairs: QueuePairs = 1
     reduces: Fact[bool] | None = None
+
+    @model_validator(mode="after")
+    def _hashes(self) -> Self:
+        check_queue_pairs(self.queue_pairs, self.routing)
+        return self
 
 
 class Dragonfly(Strict):
     """Groups of switches, all to all inside a group, and every pair of groups joined.
 
     `routing`: ``adaptive`` spreads a flow over all cables of a switch and of a group, ``minimal``
-    takes one cable by arithmetic, ``hashed`` one of the equal ones by its two ends and `seed`.
+    takes one cable by arithmetic, ``hashed`` one of the equal ones for each of its `queue_pairs`,
+    by its two ends and `seed`, ``sprayed`` all of them in equal shares.
     `detour` is the share of adaptive traffic between groups that goes by a third one (Valiant).
     """
 
@@ -67,9 +87,15 @@ class Dragonfly(Strict):
     nodes_per_switch: Fact[Parts]
     links_per_group_pair: Fact[InNode]
     link: FabricLink
-    routing: Fact[Literal["adaptive", "minimal", "hashed"]]
+    routing: Fact[Literal["adaptive", "minimal", "hashed", "sprayed"]]
     seed: int = 0
+    queue_pairs: QueuePairs = 1
     detour: Fact[Share] | None = None
+
+    @model_validator(mode="after")
+    def _hashes(self) -> Self:
+        check_queue_pairs(self.queue_pairs, self.routing)
+        return self
 
 
 class Torus(Strict):
@@ -113,14 +139,22 @@ class Torus(Strict):
 class LinkList(Strict):
     """Cables one by one: ``[end, end, bandwidth per direction]``.
 
-    An end is a NIC, ``n0.nic0``, or a switch by any other name. Of several shortest paths a flow
-    takes one by its two ends and `seed`.
+    An end is a NIC, ``n0.nic0``, or a switch by any other name. Of several shortest paths each of
+    the `queue_pairs` of a flow takes one by its two ends and `seed`, unless `routing` is ``static``
+    (by the destination alone) or ``sprayed`` (all of them in equal shares).
     """
 
     type: Literal["links"]
     links: Fact[Annotated[list[tuple[str, str, Bandwidth]], Field(min_length=1)]]
     latency: Fact[Seconds]
+    routing: Fact[Literal["hashed", "static", "sprayed"]] | None = None
     seed: int = 0
+    queue_pairs: QueuePairs = 1
+
+    @model_validator(mode="after")
+    def _hashes(self) -> Self:
+        check_queue_pairs(self.queue_pairs, self.routing or "hashed")
+        return self
 
 
 FabricShape = Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clustersim.arrays import Booleans, Integers
+from clustersim.arrays import Booleans, Integers, ranges
 from clustersim.bounded_cache import BoundedCache
 from clustersim.catalog.records.machines import ClusterRecord
 from clustersim.topology.accelerator import Accelerator, build_accelerator
@@ -19,8 +19,9 @@ from clustersim.topology.faults import NO_FAULTS, Detours, Fault, Faults, find_f
 from clustersim.topology.library import Issuer, Library, build_library
 from clustersim.topology.link_names import node_links
 from clustersim.topology.link_table import LinkTable
-from clustersim.topology.links import Hop, Port, Route, choose, choose_each
+from clustersim.topology.links import Hop, Port, Route
 from clustersim.topology.node import Node, build_node
+from clustersim.topology.paths import Flows, chosen_paths, most_parts, parts_of
 from clustersim.topology.routes import Part, Parts, Routes, interleaved_routes, joined
 
 if TYPE_CHECKING:
@@ -98,8 +99,13 @@ class Cluster:
         """Return the structure of one node, which differs from others where it has a fault."""
         return self.faults.nodes.get(number, self.node)
 
-    def hops(self, a: int, b: int) -> list[Hop]:
-        """Return the links from device `a` to device `b`, one after another, without the table."""
+    def hops(self, a: int, b: int, part: int = 0) -> list[Hop]:
+        """Return the links from device `a` to device `b`, one after another, without the table.
+
+        Parameters
+        ----------
+        part : of a flow that is divided, each part of which has a path of its own
+        """
         size = self.node.devices
         (node_a, local_a), (node_b, local_b) = divmod(a, size), divmod(b, size)
         name_a, name_b = f"n{node_a}", f"n{node_b}"
@@ -107,7 +113,8 @@ class Cluster:
             return list(self.node_at(node_a).hops(name_a, local_a, local_b))
         out, home = self.port(a), self.port(b)
         paths = min(self.fabric.path_count(out.switch, home.switch), MOST_PATHS)
-        path_number = choose(paths, self.fabric.seed, a, b)
+        numbers = (np.array([number]) for number in (paths, a, b, part))
+        path_number = int(self._chosen(*numbers)[0])
         return [
             *self.node_at(node_a).to_nic(name_a, local_a),
             out.up,
@@ -123,8 +130,8 @@ class Cluster:
         return _single(self.routes(np.array([a]), np.array([b])))
 
     def rate(self, route: Route) -> float:
-        """Return the payload bandwidth of a route, of its narrowest link [B/s]."""
-        return float(self.links.capacities[list(route.links)].min())
+        """Return the payload bandwidth of a route, by its narrowest link [B/s]."""
+        return float((self.links.capacities[list(route.links)] / route.shares).min())
 
     def relayed(self, a: int, b: int) -> Route:
         """Return the route by which a message enters the network on the receiver's rail."""
@@ -132,19 +139,40 @@ class Cluster:
 
     def routes(self, a: Integers, b: Integers) -> Routes:
         """Return the links of messages from devices `a` to devices `b`, each with its latency."""
+        return self._divided(a, b, self._routes)
+
+    @cached_property
+    def most_parts(self) -> int:
+        """Parts of a message, each with a path of its own, at most."""
+        return most_parts(self.fabric)
+
+    def _divided(
+        self, a: Integers, b: Integers, routes: Callable[[Integers, Integers, Integers], Routes]
+    ) -> Routes:
+        """Return the routes of messages whose parts have a path each."""
+        if self.most_parts == 1 or not len(a):
+            return routes(a, b, np.zeros_like(a))
+        counts = self._counts(self._switches(a), self._switches(b))
+        across = a // self.node.devices != b // self.node.devices
+        parts = parts_of(self.fabric, np.where(across, counts, 1))
+        of, part = np.repeat(np.arange(len(a)), parts), ranges(np.zeros_like(parts), parts)
+        return routes(a[of], b[of], part).gathered(parts)
+
+    def _routes(self, a: Integers, b: Integers, part: Integers) -> Routes:
         size = self.node.devices
         odd = self._faulty(a) | self._faulty(b)
         if odd.any():
-            one_by_one = self._enumerated(a[odd], b[odd], self.hops)
-            return interleaved_routes(odd, one_by_one, self.routes(a[~odd], b[~odd]))
+            one_by_one = self._enumerated(a[odd], b[odd], part[odd], self.hops)
+            others = self._routes(a[~odd], b[~odd], part[~odd])
+            return interleaved_routes(odd, one_by_one, others)
         network = a // size != b // size
         if not network.any():
             return self._routes_inside(a, b)
         if network.all():
-            return self._routes_across(a, b)
+            return self._routes_across(a, b, part)
         return interleaved_routes(
             network,
-            self._routes_across(a[network], b[network]),
+            self._routes_across(a[network], b[network], part[network]),
             self._routes_inside(a[~network], b[~network]),
         )
 
@@ -152,16 +180,16 @@ class Cluster:
         size = self.node.devices
         counts, links, latency = self._inside.take(a % size * size + b % size)
         links = links + np.repeat(a // size * self.links.of_node, counts)
-        return Routes(counts, links, latency, np.zeros(len(a), dtype=np.bool_))
+        return Routes(counts, links, latency, np.zeros(len(a), dtype=np.bool_), np.ones(len(links)))
 
-    def _routes_across(self, a: Integers, b: Integers) -> Routes:
+    def _routes_across(self, a: Integers, b: Integers, part: Integers) -> Routes:
         """Join the part out of a device, the part between two switches and the part in."""
         size, of_node = self.node.devices, self.links.of_node
         out, home = self._outward.take(a % size), self._inward.take(b % size)
         up, down = self._switches(a), self._switches(b)
         steps = None if self.faults.failed else self.fabric.walks(up, down)
         if steps is None:
-            middle = self._between.take(self._path_numbers(a, b, up, down))
+            middle = self._between.take(self._path_numbers(a, b, part, up, down))
         else:
             middle = steps[0], self.links.step(0) + steps[1], steps[2]
         counts, links = joined(
@@ -172,46 +200,69 @@ class Cluster:
             ]
         )
         latency = out[2] + middle[2] + home[2]
-        return Routes(counts, links, latency, np.ones(len(a), dtype=np.bool_))
+        return Routes(counts, links, latency, np.ones(len(a), dtype=np.bool_), np.ones(len(links)))
 
     def _switches(self, devices: Integers) -> Integers:
         """Return the number of the switch of each device."""
-        nodes, local = np.divmod(devices, self.node.devices)
-        numbers = self.fabric.switch_numbers(nodes, self._nics[local])
+        nodes, rails = self._nic_of(devices)
+        numbers = self.fabric.switch_numbers(nodes, rails)
         if self.faults.failed:
             different, first = np.unique(numbers, return_index=True)
             for number, device in zip(different.tolist(), devices[first].tolist(), strict=True):
                 self._ports.setdefault(number, self.port(device))
         return numbers
 
+    def _nic_of(self, devices: Integers) -> tuple[Integers, Integers]:
+        """Return the node of each device, and the number of its NIC in the node."""
+        nodes, local = np.divmod(devices, self.node.devices)
+        rails = self._nics[local]
+        (odd,) = np.nonzero(self._faulty(devices))
+        if len(odd):
+            rails[odd] = [self.rail(device) for device in devices[odd].tolist()]
+        return nodes, rails
+
     def _faulty(self, devices: Integers) -> Booleans:
         """Return which devices are of nodes that differ from the others."""
         return np.isin(devices // self.node.devices, [*self.faults.nodes])
 
     def _enumerated(
-        self, a: Integers, b: Integers, hops_of: Callable[[int, int], list[Hop]]
-    ) -> Routes:
+        self, a: Integers, b: Integers, part: Integers,
+        hops_of: Callable[[int, int, int], list[Hop]],
+    ) -> Routes:  # fmt: skip
         """Return the routes of messages one by one."""
-        each = [hops_of(*ends) for ends in zip(a.tolist(), b.tolist(), strict=True)]
+        ends = zip(a.tolist(), b.tolist(), part.tolist(), strict=True)
+        each = [hops_of(*message) for message in ends]
+        links = [self.links.number(hop) for hops in each for hop in hops]
         return Routes(
             np.array([len(hops) for hops in each]),
-            np.array([self.links.number(hop) for hops in each for hop in hops], dtype=np.int64),
+            np.array(links, dtype=np.int64),
             np.array([sum(hop.latency for hop in hops) for hops in each]),
             a // self.node.devices != b // self.node.devices,
+            np.ones(len(links)),
         )
 
     @cached_property
     def _nics(self) -> Integers:
         return np.array(self.node.nic_of, dtype=np.int64)
 
-    def _path_numbers(self, a: Integers, b: Integers, up: Integers, down: Integers) -> Integers:
+    def _chosen(self, counts: Integers, a: Integers, b: Integers, part: Integers) -> Integers:
+        """Return the path of a part of each message, of as many as there are."""
+        place = self.fabric.places(*self._nic_of(b))
+        return chosen_paths(self.fabric, Flows(counts, a, b, place, part))
+
+    def _counts(self, up: Integers, down: Integers) -> Integers:
+        """Return the equal paths between pairs of switches."""
+        different, inverse = np.unique(up * MOST_SWITCHES + down, return_inverse=True)
+        return np.array([self._path_count(pair) for pair in different.tolist()])[inverse]
+
+    def _path_numbers(
+        self, a: Integers, b: Integers, part: Integers, up: Integers, down: Integers
+    ) -> Integers:
         """Return a number for the two switches of each message and the path between them."""
         pairs = up * MOST_SWITCHES + down
         if not self.fabric.several_paths:
             return pairs
-        different, inverse = np.unique(pairs, return_inverse=True)
-        counts = np.array([self._path_count(pair) for pair in different.tolist()])
-        paths = choose_each(counts[inverse], self.fabric.seed, a, b)
+        paths = self._chosen(self._counts(up, down), a, b, part)
         both, index = np.unique(np.stack([pairs, paths]), axis=1, return_inverse=True)
         known = self._paths
         for key in zip(*both.tolist(), strict=True):
@@ -241,7 +292,11 @@ class Cluster:
         size = self.node.devices
         odd = self._faulty(a) | self._faulty(b)
         if odd.any():
-            one_by_one = self._enumerated(a[odd], b[odd], self._relayed_hops)
+            one_by_one = self._divided(
+                a[odd],
+                b[odd],
+                lambda a, b, part: self._enumerated(a, b, part, self._relayed_hops),
+            )
             return interleaved_routes(odd, one_by_one, self.relayed_routes(a[~odd], b[~odd]))
         rails = self._nics[b % size]
         relayed = (a // size != b // size) & (self._nics[a % size] != rails)
@@ -253,15 +308,16 @@ class Cluster:
         neighbours = a[relayed] - a[relayed] % size + relays[inverse]
         to, on = self.routes(a[relayed], neighbours), self.routes(neighbours, b[relayed])
         counts, links = joined([(to.counts, to.links), (on.counts, on.links)])
-        through = Routes(counts, links, to.latency + on.latency, on.network)
+        _, shares = joined([(to.counts, to.shares), (on.counts, on.shares)])
+        through = Routes(counts, links, to.latency + on.latency, on.network, shares)
         return interleaved_routes(relayed, through, self.routes(a[~relayed], b[~relayed]))
 
-    def _relayed_hops(self, a: int, b: int) -> list[Hop]:
+    def _relayed_hops(self, a: int, b: int, part: int = 0) -> list[Hop]:
         size, rail = self.node.devices, self.rail(b)
         if a // size == b // size or self.rail(a) == rail or a // size in self.faults.nodes:
-            return self.hops(a, b)
+            return self.hops(a, b, part)
         neighbour = a - a % size + self._relay(a % size, rail)
-        return [*self.hops(a, neighbour), *self.hops(neighbour, b)]
+        return [*self.hops(a, neighbour), *self.hops(neighbour, b, part)]
 
     def _relay(self, local: int, rail: int) -> int:
         """Return the device of a node that forwards the messages of another one to a rail.
@@ -371,7 +427,7 @@ class Cluster:
     def _host_route(self, device: int, hops: Iterable[Hop]) -> Route:
         links, latency = self._local(hops)
         first = device // self.node.devices * self.links.of_node
-        return Route(tuple(first + link for link in links), latency, False)
+        return Route(tuple(first + link for link in links), latency, False, (1.0,) * len(links))
 
     @cached_property
     def graph(self) -> nx.DiGraph:
@@ -395,9 +451,12 @@ class Cluster:
 
 
 def _single(routes: Routes) -> Route:
-    """Return the route of the only message."""
-    links = tuple(routes.links.tolist())
-    return Route(links, float(routes.latency[0]), bool(routes.network[0]))
+    """Return the route of the only message, each link once."""
+    shares: dict[int, float] = {}
+    for link, share in zip(routes.links.tolist(), routes.shares.tolist(), strict=True):
+        shares[link] = shares.get(link, 0.0) + share
+    latency, network = float(routes.latency[0]), bool(routes.network[0])
+    return Route(tuple(shares), latency, network, tuple(shares.values()))
 
 
 def build_cluster(

@@ -6,9 +6,8 @@ The capacity of a link is its raw bandwidth times the share that carries payload
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from clustersim.arrays import mixed
+from clustersim.arrays import Integers, mixed
 
 
 class Hop(NamedTuple):
@@ -36,11 +35,13 @@ class Route(NamedTuple):
     links : rows of the link table, in order
     latency : sum over the links [s]
     network : whether it leaves its node
+    shares : for each of `links`, the share of the message that crosses it
     """
 
     links: tuple[int, ...]
     latency: float
     network: bool
+    shares: tuple[float, ...]
 
 
 Switch = int | str | tuple[int, int]
@@ -80,19 +81,6 @@ _STEP = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
-def choose(path_count: int, seed: int, a: int, b: int) -> int:
-    """Return the path, from 0 to `path_count` - 1, of the flow from device `a` to device `b`.
-
-    A switch with hashed routing (ECMP) keeps all packets of a flow on one path, so that they stay
-    in order, and two flows may share one cable while another is idle. The hash is the finaliser of
-    SplitMix64: Steele, Lea and Flood 2014, doi:10.1145/2660193.2660195.
-
-    >>> choose(4, seed=0, a=0, b=8) == choose(4, seed=0, a=0, b=8)
-    True
-    """
-    return _mixed(_mixed(_mixed(seed & _MASK) + a) + b) % path_count
-
-
 def _mixed(value: int) -> int:
     value = (value + _STEP) & _MASK
     value = ((value ^ (value >> 30)) * _FIRST) & _MASK
@@ -101,13 +89,20 @@ def _mixed(value: int) -> int:
 
 
 def choose_each(
-    path_counts: NDArray[np.int64], seed: int, a: NDArray[np.int64], b: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the same for many flows.
+    path_counts: Integers, seed: int, a: Integers, b: Integers, queue_pair: Integers
+) -> Integers:
+    """Return the path, below its `path_counts`, of a queue pair of each flow from `a` to `b`.
 
-    >>> choose_each(np.array([4]), 7, np.array([3]), np.array([8])).tolist() == [choose(4, 7, 3, 8)]
-    True
+    A switch with hashed routing (ECMP) keeps all packets of a queue pair on one path, so that they
+    stay in order, and two flows may share one cable while another is idle. The hash is the
+    finaliser of SplitMix64: Steele, Lea and Flood 2014, doi:10.1145/2660193.2660195.
+
+    >>> one, a, b = np.array([4]), np.array([3]), np.array([8])
+    >>> [choose_each(one, 7, a, b, np.array([pair])).tolist() for pair in range(4)]
+    [[2], [1], [0], [0]]
     """
     start = np.uint64(_mixed(seed & _MASK))
-    paths = mixed(mixed(start + a.astype(np.uint64)) + b.astype(np.uint64))
-    return (paths % path_counts.astype(np.uint64)).astype(np.int64)
+    hashed = mixed(mixed(start + a.astype(np.uint64)) + b.astype(np.uint64))
+    further = mixed(hashed + queue_pair.astype(np.uint64))
+    hashed = np.where(queue_pair > 0, further, hashed)
+    return (hashed % path_counts.astype(np.uint64)).astype(np.int64)

@@ -8,10 +8,14 @@ without a loop over messages.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clustersim.arrays import Booleans, Floats, Integers, ranges, ranked
+
+Number = TypeVar("Number", np.int64, np.float64)
 
 Walks = tuple[Integers, Integers, Floats]
 """Number of links of each route, the numbers of all links, and the latency of each route [s]."""
@@ -27,17 +31,30 @@ class Routes:
     links : of all messages, in the order of each route
     latency : of each message, sum over its links [s]
     network : whether each message leaves its node
+    shares : of each entry of `links`, the share of the message that crosses it
     """
 
     counts: Integers
     links: Integers
     latency: Floats
     network: Booleans
+    shares: Floats
 
     @property
     def message(self) -> Integers:
         """The message of each entry of `links`."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    def gathered(self, parts: Integers) -> "Routes":
+        """Return the routes of messages that were divided into equal parts, each with a route."""
+        first = np.cumsum(parts) - parts
+        return Routes(
+            np.add.reduceat(self.counts, first),
+            self.links,
+            np.maximum.reduceat(self.latency, first),
+            self.network[first],
+            self.shares / np.repeat(np.repeat(parts, parts), self.counts),
+        )
 
 
 Part = tuple[Sequence[int], float]
@@ -80,7 +97,7 @@ class Parts:
         return self._row[key]
 
 
-def joined(parts: Sequence[tuple[Integers, Integers]]) -> tuple[Integers, Integers]:
+def joined(parts: Sequence[tuple[Integers, NDArray[Number]]]) -> tuple[Integers, NDArray[Number]]:
     """Return sequences put together row by row: the counts of each row, and all entries.
 
     >>> one, two = (np.array([1, 2]), np.array([7, 8, 9])), (np.array([1, 0]), np.array([4]))
@@ -88,7 +105,7 @@ def joined(parts: Sequence[tuple[Integers, Integers]]) -> tuple[Integers, Intege
     [[2, 2], [7, 4, 8, 9]]
     """
     total = np.sum([counts for counts, _ in parts], axis=0)
-    entries = np.empty(int(total.sum()), dtype=np.int64)
+    entries = np.empty(int(total.sum()), dtype=parts[0][1].dtype)
     first = np.cumsum(total) - total
     for counts, links in parts:
         entries[ranges(first, counts)] = links
@@ -101,10 +118,11 @@ def interleaved_routes(chosen: Booleans, yes: Routes, no: Routes) -> Routes:
     order = np.argsort(np.concatenate([np.flatnonzero(chosen), np.flatnonzero(~chosen)]))
     counts = np.concatenate([yes.counts, no.counts])
     first = np.cumsum(counts) - counts
-    links = np.concatenate([yes.links, no.links])
+    entries = ranges(first[order], counts[order])
     return Routes(
         counts[order],
-        links[ranges(first[order], counts[order])],
+        np.concatenate([yes.links, no.links])[entries],
         np.concatenate([yes.latency, no.latency])[order],
         np.concatenate([yes.network, no.network])[order],
+        np.concatenate([yes.shares, no.shares])[entries],
     )

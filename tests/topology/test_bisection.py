@@ -192,7 +192,7 @@ def networks(draw):
             found[here][far] = (*neighbours, hop)
     homes = [f"s{draw(st.integers(0, size - 1))}" for _ in range(nodes)]
     ports = tuple((Port(home, f"n{i}.nic0", NIC, home),) for i, home in enumerate(homes))
-    return ExplicitFabric(ports, found), nodes
+    return ExplicitFabric(1, ports, found), nodes
 
 
 @MODEST

@@ -6,6 +6,7 @@ from itertools import pairwise
 from math import prod
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from clustersim.scenario.load import load
 from clustersim.topology.cluster import build_cluster
 from clustersim.topology.fabrics.dragonfly import DragonflyFabric
 from clustersim.topology.fabrics.fat_tree import FatTreeFabric
-from clustersim.topology.links import Hop, choose
+from clustersim.topology.links import Hop, choose_each
 from wrong_values import wrong_values
 
 MODEST = settings(max_examples=20, deadline=None)
@@ -36,17 +37,18 @@ def hashed(base, nodes, seed=0, **counts):
 def tree(leaf_uplinks, leaves_per_pod, pod_uplinks, rails=False):
     """Return a hashed tree with two NICs a node and two nodes a leaf."""
     return FatTreeFabric(
-        NIC, CABLE, 2, rails, 2, leaf_uplinks, leaves_per_pod, pod_uplinks, hashed=True
+        NIC, CABLE, 2, rails, 2, leaf_uplinks, leaves_per_pod, pod_uplinks, "hashed"
     )
 
 
-def listed(links, nodes=2, nics=1, seed=0):
+def listed(links, nodes=2, nics=1, seed=0, routing="hashed"):
     """Return a cluster of one-device nodes on listed cables."""
     fabric = LinkList.model_validate(
         {
             "type": "links",
             "links": {"value": links, "assumed": "a test"},
             "latency": {"value": "0.3 us", "assumed": "a test"},
+            "routing": {"value": routing, "assumed": "a test"},
             "seed": seed,
         }
     )
@@ -54,6 +56,13 @@ def listed(links, nodes=2, nics=1, seed=0):
     ends = list(range(nics))
     node = node.model_copy(update={"nics": node.nics.model_copy(update={"devices": ends})})
     return build_cluster(SELENE.model_copy(update={"fabric": fabric, "node": node}), nodes)
+
+
+def hashes(paths, seed, sources, targets, pair=0):
+    """Return the paths that flows between all sources and targets are hashed to."""
+    a, b = (ends.ravel() for ends in np.meshgrid(sources, targets, indexing="ij"))
+    pairs = np.full(len(a), pair)
+    return choose_each(np.full(len(a), paths), seed, a, b, pairs).tolist()
 
 
 # --- hashed flows ---------------------------------------------------------------------------------
@@ -116,18 +125,28 @@ def test_flows_of_a_hashed_tree_spread_over_all_its_cables():
 @given(st.integers(0, 2**40), st.integers(1, 64))
 def test_the_hash_is_fair_and_repeats_itself(seed, paths):
     """The same flow takes the same path; 2,000 flows give each path at least half of its share."""
-    chosen = [choose(paths, seed, a, b) for a in range(50) for b in range(100, 140)]
+    chosen = hashes(paths, seed, range(50), range(100, 140))
     counts = Counter(chosen)
 
-    assert chosen == [choose(paths, seed, a, b) for a in range(50) for b in range(100, 140)]
+    assert chosen == hashes(paths, seed, range(50), range(100, 140))
     assert set(counts) == set(range(paths))
     if paths <= 16:
         assert min(counts.values()) > 0.5 * len(chosen) / paths
 
 
+@MODEST
+@given(st.integers(0, 2**40), st.integers(2, 64))
+def test_queue_pairs_of_a_flow_are_hashed_on_their_own(seed, paths):
+    """The first as a flow without others; 512 of one flow take half of the paths at least."""
+    many = [hashes(paths, seed, [3], [8], pair)[0] for pair in range(512)]
+
+    assert many[0] == hashes(paths, seed, [3], [8])[0]
+    assert len({*many}) > paths / 2
+
+
 def test_a_hash_known_by_heart():
     """The choice is the same on every machine and in every version: these are its values."""
-    assert [choose(16, 0, 0, b) for b in range(8)] == [1, 3, 15, 4, 4, 2, 7, 15]
+    assert hashes(16, 0, [0], range(8)) == [1, 3, 15, 4, 4, 2, 7, 15]
 
 
 def test_the_seed_moves_the_flows():
@@ -196,6 +215,22 @@ def test_detours_take_their_share_of_the_cables_between_groups(groups, share):
     for name, bandwidth in straight.items():
         part = share if "world" in name else 1.0
         assert around[name] == pytest.approx(part * bandwidth)
+
+
+def test_a_list_of_cables_is_hashed_sprayed_or_static():
+    """Two paths between two switches: a share of each, or one by the destination."""
+    links = [["n0.nic0", "a", "25 GB/s"], ["n1.nic0", "b", "25 GB/s"]]
+    links += [[end, f"m{way}", "25 GB/s"] for way in range(2) for end in ("a", "b")]
+    shares = {}
+    for routing in ("hashed", "static", "sprayed"):
+        cluster = listed(links, routing=routing)
+        route = cluster.route(0, 8)
+        names = [cluster.links.names[link] for link in route.links]
+        shares[routing] = [
+            share for name, share in zip(names, route.shares, strict=True) if name.startswith("a>")
+        ]
+
+    assert shares == {"hashed": [1.0], "static": [1.0], "sprayed": [0.5, 0.5]}
 
 
 # --- neighbours and hosts -------------------------------------------------------------------------

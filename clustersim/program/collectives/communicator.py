@@ -311,7 +311,7 @@ class Communicator:
         """Yield the load of messages of some of the groups, part by part."""
         devices = self._devices[:, groups].reshape(-1, self._devices.shape[2])
         row = np.repeat(np.arange(self.rows), len(groups))
-        step = max(1, MOST_MESSAGES // max(1, len(sent.share)))
+        step = max(1, MOST_MESSAGES // max(1, len(sent.share) * self.cluster.most_parts))
         for first in range(0, len(devices), step):
             some = slice(first, first + step)
             yield load_of_messages(self.cluster, devices[some], sent, row[some], self.rows)
@@ -359,7 +359,7 @@ def load_of_messages(
         route = cluster.relayed_routes if sent.relayed and cluster.library.relay else cluster.routes
         routes = route(a.ravel(), b.ravel())
         message = routes.message
-        shares = np.tile(sent.share[direct], len(groups))[message]
+        shares = np.tile(sent.share[direct], len(groups))[message] * routes.shares
         of = np.repeat(row, direct.sum())[message]
         parts.append(link_rows(of, routes.links, shares, rows))
     for chosen, members, link_of in (

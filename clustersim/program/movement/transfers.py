@@ -106,7 +106,7 @@ def hop_paths(job: Job, hops: Sequence[tuple[int, int]], replicas: int) -> HopPa
     routes = cluster.routes(cells[[*sources]].ravel(), cells[[*targets]].ravel())
     rows = replicas * len(hops)
     row = np.repeat(np.arange(rows), plan.cell)[routes.message]
-    crossings = link_rows(row, routes.links, np.ones(len(routes.links)), rows)
+    crossings = link_rows(row, routes.links, routes.shares, rows)
     network = np.any(routes.network.reshape(rows, plan.cell), axis=1)
     return HopPaths(
         crossings,

@@ -144,8 +144,8 @@ def _traffic(cluster: Cluster, pairs: list[tuple[int, int]], nbytes: float) -> T
         cost = closed_form.message_cost(nbytes, route.network, rate, route.latency, library)
         latency, cap = max(latency, cost.latency), min(cap, cost.rate)
         wire = max(wire, cost.nbytes)
-        for link in route.links:
-            weights[link] = weights.get(link, 0.0) + 1.0
+        for link, share in zip(route.links, route.shares, strict=True):
+            weights[link] = weights.get(link, 0.0) + share
     links = tuple(sorted(weights))
     flows = tuple(weights[link] for link in links)
     return Traffic("KV cache", links, flows, wire, latency, cap)

@@ -34,7 +34,7 @@ def build_fabric(record: ClusterRecord, nodes: int) -> Fabric:
         return build_torus(shape, nic, cable, nics, nodes)
     common = {"nic": nic, "cable": cable, "nics": nics}
     if isinstance(shape, FatTree):
-        return built_from(FatTreeFabric, shape, hashed=shape.routing == "hashed", **common)
+        return built_from(FatTreeFabric, shape, **common)
     return built_from(
         DragonflyFabric,
         shape,

@@ -6,7 +6,8 @@ A minimal route is at most local, global, local.  Adaptive routing (Slingshot) s
 all cables of a switch, and of a group, by their load: the limits are then the summed bandwidth from
 a switch into its group and the summed bandwidth out of a group, each modelled as one link.  This is
 perfect load balancing, the best case; minimal routing, cable by cable, is the worst case.  Hashed
-routing puts each flow on one of the cables between its two groups.
+routing puts each flow, or each of its queue pairs, on one of the cables between its two groups;
+sprayed packets take all of these cables in turn.
 
 A detour (Valiant) passes a third group and crosses two global cables instead of one.  If a share f
 of the traffic does so, under uniform traffic every group carries f of the others' traffic in
@@ -44,6 +45,7 @@ class DragonflyFabric(Fabric):
     routing: str
     detour: float = 0.0
     seed: int = 0
+    queue_pairs: int = 1
 
     @property
     def nodes_per_group(self) -> int:
@@ -80,13 +82,18 @@ class DragonflyFabric(Fabric):
     @property
     def several_paths(self) -> bool:
         """Whether there are several equal paths between any two switches."""
-        return self.routing == "hashed"
+        return self.routing in ("hashed", "sprayed")
+
+    @property
+    def most_paths(self) -> int:
+        """The cables between two groups, where flows choose among them."""
+        return self.pair_links if self.several_paths else 1
 
     def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of cables that a flow between two switches can use."""
         assert isinstance(a, tuple)
         assert isinstance(b, tuple)
-        return self.pair_links if self.routing == "hashed" and a[0] != b[0] else 1
+        return self.most_paths if a[0] != b[0] else 1
 
     def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
         """Return the route between two switches, by cables or by adaptive bundles."""
@@ -98,9 +105,7 @@ class DragonflyFabric(Fabric):
             return self._by_bundles(a, b)
         if a[0] == b[0]:
             return [self._cable(a, b)]
-        return self._by_cable(
-            a, b, path_number if self.routing == "hashed" else self._nearest(a, b)
-        )
+        return self._by_cable(a, b, path_number if self.several_paths else self._nearest(a, b))
 
     def _nearest(self, up: tuple[int, int], down: tuple[int, int]) -> int:
         """Return the cable between two groups with fewest hops; equal ones are used in turn."""

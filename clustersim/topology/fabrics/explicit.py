@@ -27,13 +27,17 @@ class ExplicitFabric(Fabric):
 
     Attributes
     ----------
+    nics : NICs of a node
     ports : the ports of the NICs of each node
     cables : from a switch to each of its neighbours, parallel ones together
     """
 
+    nics: int
     ports: tuple[tuple[Port, ...], ...]
     cables: dict[str, dict[str, tuple[Hop, ...]]]
+    routing: str = "hashed"
     seed: int = 0
+    queue_pairs: int = 1
     _paths_to: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, repr=False)
 
     def port(self, node: int, nic: int) -> Port:
@@ -66,6 +70,11 @@ class ExplicitFabric(Fabric):
     def several_paths(self) -> bool:
         """Whether there are several equal paths between any two switches."""
         return True
+
+    @cached_property
+    def most_paths(self) -> int:
+        """The most shortest paths between two switches with NICs."""
+        return max(self.path_count(a, b) for a in self._switches for b in self._switches)
 
     def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of shortest paths from one switch to another."""
@@ -195,7 +204,9 @@ def build_explicit(
     _check_complete(names_by_node, ports)
     ports_by_node = tuple(tuple(ports[name] for name in names) for names in names_by_node)
     _check_joined(ports_by_node, cables)
-    return ExplicitFabric(ports_by_node, cables, shape.seed)
+    return ExplicitFabric(
+        nics, ports_by_node, cables, shape.routing or "hashed", shape.seed, shape.queue_pairs
+    )
 
 
 def _plug(number: int, plugs: list[Port], ports: dict[str, Port]) -> None:

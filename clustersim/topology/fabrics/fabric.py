@@ -44,10 +44,15 @@ class Fabric(ABC):
     ----------
     nic : payload bandwidth and latency of a NIC's cable, where all are equal
     nics : NICs of a node
+    routing : how flows choose among equal paths, where there are several: a key of
+        `topology.paths.PATHS`
+    queue_pairs : parts of a flow that are hashed on their own
     """
 
     nic: Hop
     nics: int
+    routing: str = "hashed"
+    queue_pairs: int = 1
 
     @property
     def seed(self) -> int:
@@ -75,13 +80,22 @@ class Fabric(ABC):
         """Return the switch of a number."""
         return number
 
+    def places(self, nodes: Integers, nics: Integers) -> Integers:
+        """Return a number for each of several NICs, by which static routing chooses a path."""
+        return nodes * self.nics + nics
+
     @property
     def several_paths(self) -> bool:
         """Whether there are several equal paths between any two switches."""
         return False
 
+    @property
+    def most_paths(self) -> int:
+        """The most equal paths between two switches."""
+        return 1
+
     def path_count(self, a: Switch, b: Switch) -> int:
-        """Return the number of equal paths between two switches, chosen from by hashing."""
+        """Return the number of equal paths between two switches, of which `routing` chooses."""
         return 1
 
     @abstractmethod

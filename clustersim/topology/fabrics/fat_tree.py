@@ -9,9 +9,8 @@
     n0.nic0
 
 Adaptive routing spreads flows evenly over equal cables, so what can saturate is the sum of a leaf's
-uplinks, and of a pod's.  Each such bundle is one link of the summed bandwidth.  Hashed routing
-keeps a flow on one cable at each level: by a spine inside a pod, by a core and its spines between
-pods.
+uplinks, and of a pod's.  Each such bundle is one link of the summed bandwidth.  Other routing goes
+cable by cable: a path is by a spine inside a pod, by a core and its spines between pods.
 
 The bisection is a minimum cut where the sides of the NICs are given: a cable is cut where its ends
 are on different sides.  All cores that meet the same spines go to one side, so that the pods can be
@@ -56,8 +55,9 @@ class FatTreeFabric(Fabric):
     leaf_uplinks: int
     leaves_per_pod: int
     pod_uplinks: int
-    hashed: bool = False
+    routing: str = "adaptive"
     seed: int = 0
+    queue_pairs: int = 1
     reduces: bool = False
 
     def leaf(self, node: int, nic: int) -> int:
@@ -76,12 +76,12 @@ class FatTreeFabric(Fabric):
         return blocks * self.nics + nics if self.rail_optimised else blocks
 
     def numbered_links(self, nodes: int) -> NumberedLinks:
-        """Return the bundles of cables; no links with hashed routing, which goes by cables."""
-        return NumberedLinks() if self.hashed else Bundles(self, self._leaves(nodes))
+        """Return the bundles of cables; no links where routes go by single cables."""
+        return NumberedLinks() if self.several_paths else Bundles(self, self._leaves(nodes))
 
     def walks(self, a: Integers, b: Integers) -> Walks | None:
-        """Return the bundles between leaves; None with hashed routing."""
-        if self.hashed:
+        """Return the bundles between leaves; None where routes go by single cables."""
+        if self.several_paths:
             return None
         pod_up, pod_down = a // self.leaves_per_pod, b // self.leaves_per_pod
         bundles = np.stack([4 * a, 4 * pod_up + 2, 4 * pod_down + 3, 4 * b + 1], axis=1)
@@ -94,13 +94,22 @@ class FatTreeFabric(Fabric):
     @property
     def several_paths(self) -> bool:
         """Whether there are several equal paths between any two switches."""
-        return self.hashed
+        return self.routing != "adaptive"
+
+    @property
+    def most_paths(self) -> int:
+        """The most equal paths between two leaves."""
+        return max(self.leaf_uplinks, self.pod_uplinks) if self.several_paths else 1
+
+    def places(self, nodes: Integers, nics: Integers) -> Integers:
+        """Return the number of each of several NICs, one after another below each leaf."""
+        return nodes if self.rail_optimised else nodes * self.nics + nics
 
     def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of spines, or cores, that a flow between two leaves can use."""
         assert isinstance(a, int)
         assert isinstance(b, int)
-        if not self.hashed or a == b:
+        if not self.several_paths or a == b:
             return 1
         same_pod = a // self.leaves_per_pod == b // self.leaves_per_pod
         return self.leaf_uplinks if same_pod else self.pod_uplinks
@@ -111,7 +120,7 @@ class FatTreeFabric(Fabric):
         assert isinstance(b, int)
         if a == b:
             return []
-        return self._by_cable(a, b, path_number) if self.hashed else self._by_bundles(a, b)
+        return self._by_cable(a, b, path_number) if self.several_paths else self._by_bundles(a, b)
 
     def _by_cable(self, up: int, down: int, path_number: int) -> list[Hop]:
         pod_up, pod_down = up // self.leaves_per_pod, down // self.leaves_per_pod

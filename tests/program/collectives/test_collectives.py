@@ -272,7 +272,7 @@ def test_a_reduction_in_the_fabric_goes_around_a_failed_cable():
 def reducing(name, nodes, *faults, hashed=True):
     """Return a machine, of single cables where flows are hashed, of which the switches reduce."""
     plain = machine(name, nodes)
-    fabric = replace(plain.fabric, reduces=True, hashed=hashed)
+    fabric = replace(plain.fabric, reduces=True, routing="hashed" if hashed else "adaptive")
     found = find_faults(faults, plain.node, fabric, nodes)
     return Cluster(name, nodes, plain.node, plain.accelerator, plain.library, fabric, found)
 
