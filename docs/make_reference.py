@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from pydantic import BaseModel
 from schema_keys import Key, answer_keys, case_keys, check_meanings, file_keys
 
 from clustersim.answers import schema
@@ -59,10 +60,11 @@ from clustersim.validation import files as validation_files
 from clustersim.validation.answer import Validation
 from clustersim.validation.cases.keys import FamilyKeys
 from clustersim.validation.cases.keys import case_keys as keys_by_family
-from clustersim.validation.cases.rows import Row, Section
+from clustersim.validation.cases.rows import Row
 from clustersim.validation.families.durations import DurationRow
 from clustersim.validation.families.energy import EnergyRow
 from clustersim.validation.families.goodput import GoodputRow
+from clustersim.validation.families.sharing import SharingRow
 from clustersim.validation.families.stragglers import StragglerRow
 from clustersim.validation.inference.cases import InferenceRow
 
@@ -202,14 +204,14 @@ def study_values() -> Iterator[str]:
     yield from _keys_page("Values of a study", "study_values", scenario_keys(), only=STUDY_KEYS)
 
 
-FAMILY_ROWS = {
+FAMILY_ROWS: Mapping[str, type[BaseModel]] = {
     "step": Row,
     "inference": InferenceRow,
     "duration": DurationRow,
     "goodput": GoodputRow,
     "energy": EnergyRow,
     "jitter": StragglerRow,
-    "sharing": Section,
+    "sharing": SharingRow,
 }
 """Readers of the rows of each family of measured cases, in addition to `Row`."""
 

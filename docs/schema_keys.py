@@ -6,7 +6,7 @@ schema of an answer --answer_keys-->    key, meaning
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from pydantic import AliasPath, BaseModel
 
@@ -201,7 +201,8 @@ def case_keys(section: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[
         alias = field.validation_alias
         own = alias.path if isinstance(alias, AliasPath) else [field.alias or name]
         here = (*path, *map(str, own))
-        inner = next((kind for kind in types_of(field.annotation) if is_model(kind)), None)
+        kinds = [(kind, *get_args(kind)) for kind in types_of(field.annotation)]  # or of its items
+        inner = next((kind for either in kinds for kind in either if is_model(kind)), None)
         if inner is not None:
             yield from case_keys(inner, here)
         else:

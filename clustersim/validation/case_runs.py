@@ -23,14 +23,13 @@ from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate
 from clustersim.validation.cases.case import Case, case_of
-from clustersim.validation.cases.keys import STEP
 from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Entry, Row
 from clustersim.validation.cases.scenario import scenario_of
 from clustersim.validation.cases.settings import CHEAPEST, RECOMPUTE
 from clustersim.validation.cases.texts import HARDWARE, MODEL
-from clustersim.validation.families import durations, energy, goodput, stragglers
+from clustersim.validation.families import durations, energy, goodput, sharing, stragglers
 from clustersim.validation.grading import (
     SINGLE_LAYER,
     Grade,
@@ -141,9 +140,6 @@ def _run(entry: Entry, observe: Observer | None) -> Outcome:
         return _effect_outcome(entry.row)
     if entry.row.family == INFERENCE:
         return inference_outcome(entry.row)
-    if entry.row.family not in (None, STEP):
-        problem = Reason("family not graded", f"no grading of family '{entry.row.family}'")
-        return Outcome(entry.id, entry.group, (problem,))
     case = case_of(entry.row)
     outcome = Outcome(
         id=case.row.id,
@@ -192,6 +188,7 @@ _EFFECTS: Final[Mapping[str, Callable[[Row], Graded]]] = {
     energy.FAMILY: energy.grade_energy_case,
     goodput.FAMILY: goodput.grade_goodput_case,
     durations.FAMILY: durations.grade_duration_case,
+    sharing.FAMILY: sharing.grade_sharing_case,
 }
 """What grades rows of a family that are no steps."""
 

@@ -204,6 +204,16 @@ def graded(
     return Grade(metric, convention, measured, predicted, error, time_error=slower)
 
 
+def at_least(metric: str, bound: float, predicted: float) -> Grade:
+    """Return the grade of a lower bound: no error where it holds."""
+    return Grade(metric, None, bound, predicted, min(0.0, predicted / bound - 1), None)
+
+
+def at_most(metric: str, bound: float, predicted: float) -> Grade:
+    """Return the grade of an upper bound: no error where it holds."""
+    return Grade(metric, None, bound, predicted, max(0.0, predicted / bound - 1), None)
+
+
 def measured_memory(case: Case) -> float | None:
     """Return the measured memory of a device [B]."""
     amount = case.row.measured.memory_gb_per_gpu

@@ -6,8 +6,7 @@ import pytest
 
 from clustersim.catalog.finding import shipped
 from clustersim.errors import ScenarioError
-from clustersim.validation.case_runs import run_case
-from clustersim.validation.cases.rows import parse_entries, read_entries
+from clustersim.validation.cases.rows import read_entries
 
 CASES = """\
 - {id: a, group: x, framework: megatron, parallel: {tp: 1, vpp: 2}, note: anything}
@@ -60,13 +59,6 @@ def test_shipped_cases_have_known_keys() -> None:
 
     assert len(entries) > 700
     assert all(entry.row is not None for entry in entries)
-
-
-def test_a_family_without_grading_is_listed_as_such() -> None:
-    """A case of a shared machine is not graded, and the reason names its family."""
-    outcome = run_case(parse_entries([{"id": "shared", "family": "sharing"}])[0])
-
-    assert [reason.detail for reason in outcome.reasons] == ["no grading of family 'sharing'"]
 
 
 def test_lists_in_cases_were_shown_as_python_lists(tmp_path: Path) -> None:

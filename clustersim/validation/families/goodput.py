@@ -29,7 +29,7 @@ from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.reasons import Ungradable, not_stated
 from clustersim.validation.cases.rows import Row, Section, family_row, part
 from clustersim.validation.cases.texts import Count, Text
-from clustersim.validation.grading import Grade, Graded, graded
+from clustersim.validation.grading import Graded, at_least, graded
 
 FAMILY: Final = "goodput"
 """The family of rows that are graded here."""
@@ -108,11 +108,6 @@ _REASONS: Final[Mapping[str, str]] = {
 """Why rows of a kind are not predicted."""
 
 
-def _at_least(metric: str, bound: float, predicted: float) -> Grade:
-    """Return the grade of a lower bound: no error where it holds."""
-    return Grade(metric, None, bound, predicted, min(0.0, predicted / bound - 1), None)
-
-
 # --- laws -----------------------------------------------------------------------------------------
 
 
@@ -169,7 +164,7 @@ def _run(row: Row, fields: GoodputRow) -> Graded:
     name = _shipped_run(row, fields)
     if name is not None and least is not None:
         answer = _answer(name)
-        grades = [_at_least("effective_training_time_min", least, answer.goodput)]
+        grades = [at_least("effective_training_time_min", least, answer.goodput)]
         if fields.interruptions:
             count = fields.interruptions
             grades.append(graded("interruptions", count, answer.interruptions))
@@ -181,7 +176,7 @@ def _run(row: Row, fields: GoodputRow) -> Graded:
         raise Ungradable(not_stated("nodes, interval or mean restart"))
     mean = 1 / (fields.nodes * _node_rate(fields))
     predicted = interval_goodput(interval, fields.block_s or 0.0, mean, restart)
-    return [_at_least("ettr_min", fields.ettr_min, predicted)], {}
+    return [at_least("ettr_min", fields.ettr_min, predicted)], {}
 
 
 def _checkpoint(row: Row, fields: GoodputRow) -> Graded:
