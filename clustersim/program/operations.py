@@ -62,6 +62,19 @@ class Operations:
         self.after.append([*after])
         return len(self.names) - 1
 
+    def append(self, other: "Operations", after: Iterable[int] = ()) -> int:
+        """Add the operations of another graph after some of this one; return what ends them all."""
+        first, begins = len(self), [*after]
+        for number, before in enumerate(other.after):
+            self.add(
+                other.names[number],
+                [first + each for each in before] or begins,
+                seconds=other.seconds[number],
+                traffic=other.traffic[number],
+            )
+        ends = [first + number for number, each in enumerate(other.followers) if not each]
+        return self.add("end", ends or begins)
+
     def follow(self, number: int, *others: int) -> None:
         """Let an operation follow others as well."""
         self.after[number] += others

@@ -26,14 +26,23 @@ def _operation(name: str) -> str:
 
 
 class TrafficFile(Strict):
-    """Traffic of a job that is no training: one collective after another."""
+    """Traffic of a job that is no training: one collective, save or load after another."""
 
-    collective: Annotated[str, AfterValidator(_operation)] = Field(
-        description="operation of all its devices"
+    collective: Annotated[str, AfterValidator(_operation)] | None = Field(
+        None, description="operation of all its devices"
+    )
+    storage: Literal["write", "read"] | None = Field(
+        None, description="instead of a collective, what its nodes do with the machine's storage"
     )
     bytes: Bytes
     pause: Seconds = 0.0
     nodes: Nodes = Field(description="number of nodes that take part, with all their devices")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if (self.collective is None) == (self.storage is None):
+            raise ValueError("needs a collective or storage, and not both")
+        return self
 
 
 class JobFile(Strict):
@@ -54,12 +63,19 @@ class JobFile(Strict):
     phase: Literal["random"] | None = Field(
         None, description="random: its first step begins at any instant of a step, by the seed"
     )
+    save_every: Count | None = Field(
+        None,
+        description="steps between two saves of its checkpoint to the machine's storage, by the"
+        " mode of its section training; no saves if missing",
+    )
     copies: Count = Field(1, description="number of such jobs")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.scenario is None) == (self.traffic is None):
             raise ValueError("needs a scenario or traffic, and not both")
+        if self.traffic is not None and self.save_every:
+            raise ValueError("save_every: traffic has no checkpoint (traffic: {storage: write})")
         if self.traffic is not None and self.set:
             raise ValueError("set: has no effect on traffic (change its keys)")
         if self.copies > 1 and self.nodes not in PLACES:

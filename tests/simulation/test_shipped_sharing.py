@@ -7,7 +7,11 @@ from clustersim.catalog.finding import entry_names, find
 
 SHARED = [name for name in entry_names("scenario") if "jobs" in find("scenario", name).data]
 
-SLOWED = {"superpod-hashed-neighbours": 1.373, "superpod-two-175b": 1.0}
+SLOWED = {
+    "superpod-hashed-neighbours": 1.373,
+    "superpod-two-175b": 1.0,
+    "selene-checkpoint-storm": 1.340,
+}
 """Slowdown of the job that is slowed most."""
 
 
@@ -17,6 +21,6 @@ def test_every_shared_machine_runs(name):
     answer = clustersim.share(name, settings={"steps": 2})
 
     assert max(job.slowdown for job in answer.jobs) == pytest.approx(SLOWED[name], abs=1e-3)
-    for job in answer.jobs:
+    for job in (job for job in answer.jobs if job.blame is not None):
         costs = sum(part.seconds for part in job.blame)
         assert costs == pytest.approx(job.shared_s - job.alone_s, abs=1e-9 * job.alone_s)

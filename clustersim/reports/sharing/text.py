@@ -64,13 +64,15 @@ def rows(answer: ShareAnswer) -> Iterator[Row]:
         yield Row("links", "no two jobs use the same one")
     yield Row("fairness", f"{answer.fairness:.3f} (Jain's index; 1: all are slowed alike)")
     yield from expectation_rows(answer.expectations)
+    for key, why in answer.assumed.items():
+        yield Row("assumed", f"{key}: {why}")
     if not answer.settled:
         yield Row("steady", "no: the times of steps still drift (more steps)")
 
 
 def described(job: JobAnswer) -> str:
     """Return a job in a line."""
-    step = "step" if job.tokens_per_s is not None else "pause and collective"
+    step = "step" if job.tokens_per_s is not None else "pause and traffic"
     spread = ""
     if job.most_s > job.least_s * (1 + SAME):
         spread = f" ({format_seconds(job.least_s)} to {format_seconds(job.most_s)})"

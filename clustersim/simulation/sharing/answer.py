@@ -1,6 +1,7 @@
 """The answer of a shared machine: each job alone and together, and what each costs the others."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import field
 from math import fsum
 
 from clustersim.answers import Presentable, record
@@ -142,6 +143,7 @@ class ShareAnswer(Presentable):
         agree to one percent
     slowdowns : slowdown of the job that is slowed most, of each draw of places and phases
     expectations : limits of the section `expect` of the scenario, and whether each is held
+    assumed : keys that are assumed, with the reason
     """
 
     name: str
@@ -154,6 +156,7 @@ class ShareAnswer(Presentable):
     settled: bool
     slowdowns: tuple[float, ...]
     expectations: tuple[Expectation, ...] = ()
+    assumed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

@@ -6,7 +6,7 @@ traffic  --one collective after another-----------------------------^
 
 import random
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +29,9 @@ from clustersim.program.operations import Operations
 from clustersim.scenario.load import Loaded, LoadedService, LoadedSharing, from_origin
 from clustersim.scenario.origins import UNTITLED, Origin, origin_of
 from clustersim.scenario.sharing import JobFile, TrafficFile
+from clustersim.scenario.training import CheckpointFile
 from clustersim.simulation.sharing.nodes import Need, assign_nodes
+from clustersim.simulation.sharing.storage import SharedStorage
 from clustersim.simulation.step.build import (
     assembled_job,
     cluster_of,
@@ -39,11 +41,16 @@ from clustersim.simulation.step.build import (
 )
 from clustersim.simulation.step.check import check_layout
 from clustersim.simulation.step.simulate import replay_step
+from clustersim.simulation.training_run.checkpoint_flows import copy_seconds, rank_states
 from clustersim.topology.accelerator import build_accelerator
 from clustersim.topology.cluster import Cluster, build_cluster
+from clustersim.traffic import Traffic, TrafficRows
 
 TRAFFIC: Final = ("traffic",)
 """Name of the traffic of a job that is plain traffic."""
+
+SAVE: Final = ("save",)
+"""Name of the traffic of a checkpoint."""
 
 
 class SharedJob:
@@ -54,12 +61,14 @@ class SharedJob:
     kind : ``training step`` or ``traffic``
     start : instant of its first step [s]
     phase : the same as a share of a step alone, which is added
+    steps : steps of one pass through its graph of operations
     tokens : of one step; None of plain traffic
     memory : whether it fits; None of plain traffic
     """
 
     kind: str
     phase: float = 0.0
+    steps: int = 1
 
     def __init__(
         self, name: str, nodes: tuple[int, ...], start: float,
@@ -78,16 +87,47 @@ class SharedJob:
         """Its traffic on the links of the machine."""
         raise NotImplementedError
 
-    def alone(self) -> float:
-        """Return the time of a step with the machine to itself [s]."""
+    def alone(self) -> float | None:
+        """Return the time of a step with the machine to itself [s]; None if a replay states it."""
         raise NotImplementedError
 
     def meets(self, links: Booleans) -> None:
         """Let collectives inside blocks share links that other jobs use as well."""
 
     def operations(self, folded: Folded) -> Operations:
-        """Return one step as a graph of operations."""
+        """Return one pass as a graph of operations."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Saves:
+    """The saves of a training job.
+
+    Attributes
+    ----------
+    every : steps between two of them
+    rows : what all nodes write
+    copied : time of the copy to the hosts, which is written while steps run [s]; None where the
+        work waits for the storage
+    """
+
+    every: int
+    rows: TrafficRows
+    copied: float | None
+
+    def between(self, step: Operations, written: Traffic) -> Operations:
+        """Return the steps from a save to the next one; a copy is written during these steps."""
+        graph = Operations()
+        last: list[int] = []
+        if self.copied is not None:
+            graph.add("save", traffic=written)
+        for _ in range(self.every):
+            last = [graph.append(step, last)]
+        if self.copied is None:
+            graph.add("save", last, traffic=written)
+        else:
+            graph.add("copy to the host", last, seconds=self.copied)
+        return graph
 
 
 class SharedStep(SharedJob):
@@ -96,11 +136,19 @@ class SharedStep(SharedJob):
     kind = "training step"
 
     def __init__(
-        self, name: str, loaded: Loaded, job: Job, nodes: tuple[int, ...], start: float
+        self,
+        name: str,
+        loaded: Loaded,
+        job: Job,
+        nodes: tuple[int, ...],
+        start: float,
+        saves: "Saves | None" = None,
     ) -> None:
         batch = loaded.scenario.batch
         memory = estimate_memory(job).answer
         super().__init__(name, nodes, start, batch.global_ * batch.sequence, memory)
+        self._saves = saves
+        self.steps = 1 if saves is None else saves.every
         self._loaded, self._job = loaded, job
         self._bound = loaded.scenario.fusion_bound
         self._compilation = Compilation(job, fusion_bound=self._bound)
@@ -109,15 +157,28 @@ class SharedStep(SharedJob):
     def carried(self) -> tuple[Integers, Floats]:
         """Bytes of one step on each link that it uses, by number [B]."""
         carried = self._compilation.carried
-        return carried.numbers, np.array([use.nbytes for use in carried])
+        links, nbytes = carried.numbers, np.array([use.nbytes for use in carried])
+        if self._saves is None:
+            return links, nbytes
+        crossed = self._saves.rows.crossings
+        saved = crossed.values * self._saves.rows.nbytes[0] / self.steps
+        both = np.concatenate([links, crossed.links])
+        numbers, place = np.unique(both, return_inverse=True)
+        sums = np.bincount(place, np.concatenate([nbytes, saved]))
+        return numbers, sums.astype(np.float64, copy=False)
 
     @property
     def traffic(self) -> JobTraffic:
         """Its traffic on the links of the machine."""
-        return self._compilation.traffic
+        traffic = self._compilation.traffic
+        if self._saves is None:
+            return traffic
+        return traffic._replace(joint={**traffic.joint, SAVE: self._saves.rows})
 
-    def alone(self) -> float:
-        """Return the time of a step with the machine to itself [s]."""
+    def alone(self) -> float | None:
+        """Return the time of a step with the machine to itself [s]; None with saves."""
+        if self._saves is not None:
+            return None
         scenario = self._loaded.scenario
         _, replayed = replay_step(
             self._job, fold_replicas=scenario.fold, fusion_bound=self._bound, exact=scenario.exact
@@ -134,23 +195,22 @@ class SharedStep(SharedJob):
         self._compilation = Compilation(self._job, fusion_bound=self._bound, met=links)
 
     def operations(self, folded: Folded) -> Operations:
-        """Return one step as a graph of operations."""
-        return operations_of(self._compilation.program(folded))
+        """Return the steps from a save to the next one as a graph of operations."""
+        step = operations_of(self._compilation.program(folded))
+        return step if self._saves is None else self._saves.between(step, folded.joint[SAVE])
 
 
 class SharedTraffic(SharedJob):
-    """A job that runs one collective after another."""
+    """A job that runs one collective, save or load after another."""
 
     kind = "traffic"
 
     def __init__(
-        self, name: str, file: TrafficFile, cluster: Cluster, nodes: tuple[int, ...], start: float
-    ) -> None:
+        self, name: str, file: TrafficFile, rows: TrafficRows, cluster: Cluster,
+        nodes: tuple[int, ...], start: float,
+    ) -> None:  # fmt: skip
         super().__init__(name, nodes, start)
-        self._pause = file.pause
-        devices = np.array(nodes)[:, None] * cluster.node.devices + np.arange(cluster.node.devices)
-        communicator = Communicator(cluster, devices.reshape(1, -1))
-        self._rows = communicator.traffic_rows(name, file.collective, file.bytes)
+        self._pause, self._rows = file.pause, rows
         self._capacities = cluster.links.capacities.tolist()
 
     @property
@@ -195,18 +255,24 @@ class PlacedJobs:
         sharing = loaded.scenario
         seed = sharing.seed + draw
         self.cluster = build_cluster(sharing.cluster, sharing.cluster.nodes, issuer="training")
+        self.storage = SharedStorage(self.cluster, sharing.cluster)
         drafts = [draft for draft in _drafts(loaded) for _ in range(draft.file.copies)]
         needs = [Need(draft.count, draft.file.nodes, draft.where("nodes")) for draft in drafts]
         nodes = assign_nodes(needs, sharing.cluster.nodes, seed)
         names = _different([draft.name for draft in drafts])
         self.jobs: list[SharedJob] = [
-            draft.job(name, of_job, self.cluster)
+            draft.job(name, of_job, self.cluster, self.storage)
             for draft, name, of_job in zip(drafts, names, nodes, strict=True)
         ]
         phases = random.Random(f"phase {seed}")
         for draft, job in zip(drafts, self.jobs, strict=True):
             job.phase = phases.random() if draft.file.phase == "random" else 0.0
         self._meet()
+
+    @property
+    def assumed(self) -> Mapping[str, str]:
+        """Keys that are assumed, with the reason: of the storage, where a job uses it."""
+        return self.storage.assumed if self.storage.used else {}
 
     def _meet(self) -> None:
         """Give each job the links that others use as well."""
@@ -248,12 +314,34 @@ class _Draft:
         """Return the place of a key of this job, with which a message begins."""
         return self._sharing.where("jobs", self._number, *path)
 
-    def job(self, name: str, nodes: tuple[int, ...], cluster: Cluster) -> SharedJob:
+    def job(
+        self, name: str, nodes: tuple[int, ...], cluster: Cluster, storage: SharedStorage
+    ) -> SharedJob:
         """Return the job on its nodes."""
-        if self.step is None:
-            assert self.file.traffic is not None
-            return SharedTraffic(name, self.file.traffic, cluster, nodes, self.file.start)
-        return SharedStep(name, self.step, self._placed(nodes, cluster), nodes, self.file.start)
+        start, traffic = self.file.start, self.file.traffic
+        if traffic is not None:
+            rows = _rows(name, traffic, nodes, cluster, storage)
+            return SharedTraffic(name, traffic, rows, cluster, nodes, start)
+        assert self.step is not None
+        job = self._placed(nodes, cluster)
+        return SharedStep(name, self.step, job, nodes, start, self._saves(job, nodes, storage))
+
+    def _saves(self, job: Job, nodes: tuple[int, ...], storage: SharedStorage) -> Saves | None:
+        """Return the saves of a training job; None without any."""
+        if self.file.save_every is None or self.step is None:
+            return None
+        training = self.step.scenario.training
+        checkpoint = CheckpointFile() if training is None else training.checkpoint
+        mode = checkpoint.mode
+        if mode not in ("synchronous", "asynchronous"):
+            raise ScenarioError(
+                f"{self.where('save_every')}: mode '{mode}' does not write to the storage of the"
+                " machine (synchronous or asynchronous)"
+            )
+        states = rank_states(job)
+        nbytes = checkpoint.size or sum(state.ranks * state.saved for state in states)
+        copied = copy_seconds(job, states) if mode == "asynchronous" else None
+        return Saves(self.file.save_every, storage.moved("save", nodes, nbytes), copied)
 
     def _loaded_step(self) -> Loaded:
         """Return the scenario of its step on as many nodes as its layout has devices."""
@@ -332,6 +420,18 @@ class _Draft:
         return assembled_job(
             loaded, placement, machine.with_accelerator(accelerator), model, schedule
         )
+
+
+def _rows(
+    name: str, file: TrafficFile, nodes: tuple[int, ...], cluster: Cluster, storage: SharedStorage
+) -> TrafficRows:
+    """Return the traffic of a job that is plain traffic, in one row."""
+    if file.storage is not None:
+        return storage.moved(name, nodes, file.bytes, reads=file.storage == "read")
+    assert file.collective is not None
+    devices = np.array(nodes)[:, None] * cluster.node.devices + np.arange(cluster.node.devices)
+    communicator = Communicator(cluster, devices.reshape(1, -1))
+    return communicator.traffic_rows(name, file.collective, file.bytes)
 
 
 def _different(names: list[str]) -> list[str]:

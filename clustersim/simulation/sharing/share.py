@@ -127,12 +127,18 @@ class _Sharing:
 
     def __init__(self, machine: PlacedJobs, steps: int) -> None:
         self.machine, self.jobs, self.steps = machine, machine.jobs, steps
-        self.alone = [job.alone() for job in self.jobs]
+        self._replayed: dict[tuple[int, ...], Together] = {}
+        self.starts = [0.0] * len(self.jobs)
+        self.alone = [self._alone(number) for number in range(len(self.jobs))]
         self.starts = [
             job.start + job.phase * alone for job, alone in zip(self.jobs, self.alone, strict=True)
         ]
         self._check_size()
-        self._replayed: dict[tuple[int, ...], Together] = {}
+
+    def _alone(self, number: int) -> float:
+        """Return the time of a step of a job with the machine to itself [s]."""
+        alone = self.jobs[number].alone()
+        return self.of((number,)).mean(number) if alone is None else alone
 
     def slowdowns(self) -> Floats:
         """Return the slowdown of each job; 1 where it is that but for rounding."""
@@ -158,7 +164,7 @@ class _Sharing:
             least_s=float(times.min()),
             most_s=float(times.max()),
             slowdown=float(slowdowns[0]),
-            steps=len(times),
+            steps=len(times) * job.steps,
             memory=job.memory,
             tokens_per_s=None if job.tokens is None else job.tokens / mean,
             spread=_spread(slowdowns) if len(slowdowns) > 1 else None,
@@ -202,7 +208,8 @@ class _Sharing:
                 break
             shared = np.union1d(shared, contended)
         each = zip(numbers, running, strict=True)
-        return Together({number: _counted(job, self.steps) for number, job in each}, contended)
+        times = {number: self._counted(number, job) for number, job in each}
+        return Together(times, contended)
 
     def _run(
         self, numbers: Sequence[int], folded: Sequence[Folded]
@@ -213,7 +220,10 @@ class _Sharing:
         running: list[Repeated] = []
 
         def more(_: Repeated) -> bool:
-            return any(len(job.ends) < self.steps for job in running)
+            return any(
+                len(job.ends) < self._passes(number)
+                for number, job in zip(numbers, running, strict=True)
+            )
 
         for number, of_job in zip(numbers, folded, strict=True):
             graph = self.jobs[number].operations(of_job)
@@ -223,6 +233,18 @@ class _Sharing:
             repeated.check()
         network.check()
         return running, links.of_colours(network.contended)
+
+    def _passes(self, number: int) -> int:
+        """Return how often a job repeats its graph at least, for the steps that are counted."""
+        return max(2, -(-self.steps // self.jobs[number].steps))
+
+    def _counted(self, number: int, job: Repeated) -> Floats:
+        """Return the times of the steps after the warm-up, as many of each job as it has [s].
+
+        Of a job with saves they are means over the steps from one to the next.
+        """
+        times = job.times[: max(self._passes(number), len(job.times) - 1)]
+        return times[int(WARM_UP * len(times)) :] / self.jobs[number].steps
 
     # --- blame ------------------------------------------------------------------------------------
 
@@ -334,6 +356,7 @@ def _answer(loaded: LoadedSharing, draws: Sequence[_Sharing]) -> ShareAnswer:
         fairness=float(fairness.mean()),
         settled=all(draw.settled() for draw in draws),
         slowdowns=tuple(slowdowns.max(axis=1).tolist()),
+        assumed=dict(first.machine.assumed),
     )
 
 
@@ -348,9 +371,3 @@ def _settled(times: Floats) -> bool:
     first, second = np.array_split(times, 2)
     error = np.sqrt(first.var() / len(first) + second.var() / len(second))
     return bool(abs(first.mean() - second.mean()) <= SETTLED * times.mean() + 3 * error)
-
-
-def _counted(job: Repeated, steps: int) -> Floats:
-    """Return the times of the steps after the warm-up, as many of each job as it has [s]."""
-    times = job.times[: max(steps, len(job.times) - 1)]
-    return times[int(WARM_UP * len(times)) :]

@@ -9,7 +9,7 @@ Flows of all ranks share the storage by max-min fairness; each is limited by its
 of its node.  The fabric between NICs and storage is taken as wide enough.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from typing import Any, Final
@@ -22,7 +22,7 @@ from clustersim.errors import PlanError
 from clustersim.memory.states import memory_recipe
 from clustersim.program.job import Job
 from clustersim.scenario.load import Loaded
-from clustersim.scenario.schema import Scenario
+from clustersim.scenario.schema import ClusterUse, Scenario
 from clustersim.scenario.training import CheckpointFile
 from clustersim.simulation.step.build import build_job
 from clustersim.traffic import Traffic
@@ -105,12 +105,12 @@ assumed_storage: Final = (
 _UNIT_NODES: Final = 32
 
 
-def storage_of(scenario: Scenario) -> tuple[StorageFacts, Mapping[str, str]]:
+def storage_of(cluster: ClusterUse) -> tuple[StorageFacts, Mapping[str, str]]:
     """Return the storage of a cluster, and the keys that are assumed for it with the reason."""
-    stated = scenario.cluster.storage
+    stated = cluster.storage
     if stated is not None and stated.write is not None:
         return stated, {}
-    units = ceil(scenario.cluster.nodes / _UNIT_NODES)
+    units = ceil(cluster.nodes / _UNIT_NODES)
 
     def rate(gigabytes: float) -> dict[str, Any]:
         return {"value": f"{gigabytes} GB/s", "assumed": assumed_storage}
@@ -154,6 +154,12 @@ def rank_states(job: Job) -> list[RankStates]:
     return [state for state in states if state.ranks]
 
 
+def copy_seconds(job: Job, states: Sequence[RankStates]) -> float:
+    """Return the time of a copy of the largest share of a rank to its host [s]."""
+    host = host_rate(job.cluster)
+    return host.latency + max(state.saved for state in states) / host.to_host
+
+
 def predict_checkpoint(loaded: Loaded, checkpoint: CheckpointFile) -> CheckpointTimes:
     """Return the times of a checkpoint of a scenario, without the steps that run with its drain.
 
@@ -181,7 +187,7 @@ class _Saving:
     def __init__(self, loaded: Loaded, job: Job, states: list[RankStates], nbytes: float) -> None:
         self._loaded, self._job, self._states, self._nbytes = loaded, job, states, nbytes
         self._scenario: Scenario = loaded.scenario
-        self._storage, self._assumed = storage_of(loaded.scenario)
+        self._storage, self._assumed = storage_of(loaded.scenario.cluster)
 
     def times(self, checkpoint: CheckpointFile) -> CheckpointTimes:
         """Return the times of a save and of a load."""
@@ -249,10 +255,7 @@ class _Saving:
 
     def _copied(self) -> float:
         """Return the time of a copy of the largest share of a rank to its host [s]."""
-        cluster = self._job.cluster
-        largest = max(state.saved for state in self._states)
-        host = host_rate(cluster)
-        return host.latency + largest / host.to_host
+        return copy_seconds(self._job, self._states)
 
     def _of_fullest_node(self, *, loaded: bool = False) -> float:
         """Return the bytes that a node saves or loads, where all its ranks are of one kind [B]."""
