@@ -27,7 +27,7 @@ from clustersim.studies.search import SearchAnswer
 from clustersim.studies.search.files import page
 from clustersim.studies.search.step.arguments import allows, split_limits
 from clustersim.studies.search.step.lower_bound.columns import Column
-from clustersim.studies.search.step.lower_bound.layout_values import Cell, Layout, Mesh
+from clustersim.studies.search.step.lower_bound.layout_values import Cell, Layout, Mesh, Shape
 from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.step.space import FREE, Choices, Space
 from clustersim.studies.search.text import distinct, rows
@@ -121,6 +121,19 @@ def test_no_replay_of_thousands_is_faster_than_its_bound(job, seed):
     assert max(times) <= 1
     assert max(memories) <= 1
     assert max(energies) <= 1
+
+
+@pytest.mark.parametrize("shape", [Shape("1f1b"), Shape("interleaved-1f1b", 12)])
+def test_a_pipeline_through_one_card_for_eight_devices_is_bounded_by_its_bytes(shape):
+    """The bound has the time of the card: a search replayed each layout of many chunks."""
+    machine = ["cluster={name: server-8xl40s, nodes: 2}", "plan={tensor: 1, data: 16}"]
+    loaded = load("megatron21-t1-1.7b", [*machine, "batch.global=32"])
+    layout = Layout(Cell(Mesh(1, 1, 8, 2), 2), shape)
+    (least,) = StepBounds(loaded).of([layout])
+    step = simulate(loaded.changed(layout.settings)).step_time
+
+    assert least <= step
+    assert shape.chunks == 1 or least > 0.6 * step
 
 
 def test_bounds_are_close_to_the_replay():

@@ -1,5 +1,6 @@
 """Transfers of stages and replicas as traffic on the links of the machine."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Final, NamedTuple
@@ -52,6 +53,16 @@ def send_name(kind: str, stage: int, chunk: int, wiring: Wiring) -> Name:
     """Return the name of a chunk's transfer: the same for chunks that send in one direction."""
     forward = kind == FORWARD
     return "send", FORWARD if forward else BACKWARD, stage, wiring.upward(chunk, forward=forward)
+
+
+def hops_of_microbatch(wiring: Wiring) -> dict[tuple[int, int], float]:
+    """Return how often a microbatch moves from a stage to another one: in the mean of all."""
+    hops = defaultdict[tuple[int, int], float](float)
+    for kind, stage, chunk in product(WHOLE, range(wiring.stages), range(wiring.chunks)):
+        target = wiring.onward(stage, chunk, forward=kind == FORWARD)
+        if target is not None and target.stage != stage:
+            hops[stage, target.stage] += 1 / wiring.copies
+    return hops
 
 
 def _transfers_along(job: Job, hops: Sequence[Hop]) -> list[TrafficRows]:

@@ -13,8 +13,9 @@ import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.cost.closed_form import message_cost
+from clustersim.plan.parallelism import Wiring
 from clustersim.program.job import Job
-from clustersim.program.movement.transfers import hop_paths, sent_bytes
+from clustersim.program.movement.transfers import hop_paths, hops_of_microbatch, sent_bytes
 from clustersim.studies.search.step.lower_bound.cell_times import (
     AXES_IN_BLOCKS,
     CellTimesOf,
@@ -29,7 +30,12 @@ from clustersim.studies.search.step.lower_bound.layout_values import (
 )
 from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives
 from clustersim.studies.search.step.lower_bound.tails import TailTimes
+from clustersim.traffic import LinkRows, link_rows
 from clustersim.workload.ops import Recompute
+
+NO_LINKS = np.zeros(0, dtype=np.int64)
+NO_ROWS = link_rows(NO_LINKS, NO_LINKS, np.zeros(0), 0)
+"""Of layouts without a pipeline."""
 
 ANY_SHAPE = Shape("1f1b", 1, "with-ends")
 """The shape of jobs of which only the cell or the paths are read."""
@@ -56,6 +62,37 @@ class Hops:
     down: Floats
 
 
+class HopLinks:
+    """The links that transfers between stages share, of replicas whose cells share a node.
+
+    Parameters
+    ----------
+    hops : pairs of stages
+    crossings : flows on links, with as many rows for each hop as there are replicas
+    capacities : of the links of the machine [B/s]
+    """
+
+    def __init__(
+        self, hops: Sequence[tuple[int, int]], crossings: LinkRows, capacities: Floats
+    ) -> None:
+        links, index = np.unique(crossings.links, return_inverse=True)
+        self._hops = hops
+        self._flows = np.zeros((len(links), len(hops)))
+        if len(hops):
+            hop = crossings.row // (len(crossings) // len(hops))
+            np.add.at(self._flows, (index, hop), crossings.values)
+        self._flows /= capacities[links][:, None]
+        self._seconds: dict[Wiring, float] = {}
+
+    def seconds(self, wiring: Wiring) -> float:
+        """Return the time of the busiest link for a byte of each rank and microbatch [s]."""
+        if wiring not in self._seconds:
+            times = hops_of_microbatch(wiring)
+            counts = np.array([times[hop] for hop in self._hops])
+            self._seconds[wiring] = float((self._flows @ counts).max(initial=0.0))
+        return self._seconds[wiring]
+
+
 @dataclass(frozen=True, eq=False)
 class Columns:
     """Columns of layouts with the same number of stages.
@@ -68,6 +105,8 @@ class Columns:
     cell : which of the different cells each column has
     microbatches : of a replica
     hops : transfers between stages
+    links : that these share
+    sent : by a rank to the next stage for a microbatch [B]
     """
 
     of: tuple[Column, ...]
@@ -76,6 +115,13 @@ class Columns:
     cell: Integers
     microbatches: Floats
     hops: Hops
+    links: tuple[HopLinks, ...]
+    sent: Floats
+
+    def carried(self, wiring: Wiring) -> Floats:
+        """Return the time of the busiest link for the transfers of a step [s]."""
+        busiest = np.array([links.seconds(wiring) for links in self.links])
+        return np.asarray(self.microbatches * busiest * self.sent)
 
     def stacked(self, name: str) -> Floats:
         """Return an array of `CellTimes` of all different cells."""
@@ -109,24 +155,24 @@ class ColumnTables:
     def __init__(self, jobs: LayoutJobs, collectives: QuickestCollectives) -> None:
         self.jobs, self.collectives = jobs, collectives
         self._cells: dict[object, CellTimesOf] = {}
-        self._paths: dict[Mesh, Floats] = {}
+        self._paths: dict[Mesh, tuple[Floats, HopLinks]] = {}
         self._messages: dict[tuple[float, ...], float] = {}
 
     def columns(self, requested: Sequence[Column], stages: int) -> Columns:
         """Return columns of layouts with some number of stages."""
         numbers: dict[CellTimesOf, int] = {}
-        cells, microbatches, up, down = [], [], [], []
-        known: dict[Cell, tuple[int, int, Floats]] = {}
+        cells, microbatches, up, down, links, sent = [], [], [], [], [], []
+        known: dict[Cell, _OfCell] = {}
         for cell, _ in requested:
             if cell not in known:
-                job = self.jobs.job(Layout(cell, ANY_SHAPE))
-                number = numbers.setdefault(self._times(cell, job), len(numbers))
-                known[cell] = number, job.plan.microbatches, self._hops(cell.mesh, job)
-            number, count, hops = known[cell]
-            cells.append(number)
-            microbatches.append(count)
-            up.append(hops[: stages - 1])
-            down.append(hops[stages - 1 :])
+                known[cell] = self._of_cell(cell, numbers)
+            of_cell = known[cell]
+            cells.append(of_cell.number)
+            microbatches.append(of_cell.microbatches)
+            up.append(of_cell.hops[: stages - 1])
+            down.append(of_cell.hops[stages - 1 :])
+            links.append(of_cell.links)
+            sent.append(of_cell.sent)
         return Columns(
             of=tuple(requested),
             stages=stages,
@@ -134,7 +180,17 @@ class ColumnTables:
             cell=np.array(cells, dtype=np.int64),
             microbatches=np.array(microbatches, dtype=np.float64),
             hops=Hops(_table(up), _table(down)),
+            links=tuple(links),
+            sent=np.array(sent, dtype=np.float64),
         )
+
+    def _of_cell(self, cell: Cell, numbers: dict[CellTimesOf, int]) -> "_OfCell":
+        job = self.jobs.job(Layout(cell, ANY_SHAPE))
+        number = numbers.setdefault(self._times(cell, job), len(numbers))
+        facts, links = self._paths_of(cell.mesh, job)
+        nbytes = sent_bytes(job)
+        hops = np.array([self._message(nbytes, *path) for path in facts.tolist()])
+        return _OfCell(number, job.plan.microbatches, hops, links, nbytes)
 
     def _times(self, cell: Cell, job: Job) -> CellTimesOf:
         """Return the times of a cell; cells with equal groups and tokens share them."""
@@ -155,18 +211,25 @@ class ColumnTables:
             self._cells[key] = CellTimesOf(job, groups, self.collectives)
         return self._cells[key]
 
-    def _hops(self, mesh: Mesh, job: Job) -> Floats:
-        """Return the times of the transfers up, then down, of the first replica [s]."""
-        stages = mesh.pipeline
-        if stages == 1:
-            return np.zeros(0)
+    def _paths_of(self, mesh: Mesh, job: Job) -> tuple[Floats, HopLinks]:
+        """Return the paths up, then down, of the first replica, and the links that some share."""
         same = mesh._replace(context_method="", expert=1, expert_tensor=1)
         if same not in self._paths:
-            up = [(stage, stage + 1) for stage in range(stages - 1)]
-            paths = hop_paths(job, [*up, *((b, a) for a, b in up)], 1)
-            self._paths[same] = np.stack([paths.network, paths.rates, paths.latency], axis=1)
-        nbytes = sent_bytes(job)
-        return np.array([self._message(nbytes, *path) for path in self._paths[same].tolist()])
+            self._paths[same] = self._routed(job)
+        return self._paths[same]
+
+    def _routed(self, job: Job) -> tuple[Floats, HopLinks]:
+        plan, cluster = job.plan, self.jobs.cluster
+        up = [(stage, stage + 1) for stage in range(plan.pipeline - 1)]
+        if not up:
+            return np.zeros((0, 3)), HopLinks((), NO_ROWS, np.zeros(0))
+        down, last = [(b, a) for a, b in up], plan.pipeline - 1
+        hops = [*dict.fromkeys([*up, *down, (last, 0), (0, last)])]
+        replicas = min(plan.data, max(1, cluster.node.devices // plan.cell))
+        paths = hop_paths(job, hops, replicas)
+        facts = np.stack([paths.network, paths.rates, paths.latency], axis=1)[::replicas]
+        capacities = cluster.links.capacities  # of the links that have a number by now
+        return facts[: 2 * len(up)], HopLinks(hops, paths.crossings, capacities)
 
     def _message(self, nbytes: float, network: float, rate: float, latency: float) -> float:
         key = nbytes, network, rate, latency
@@ -175,6 +238,16 @@ class ColumnTables:
             cost = message_cost(nbytes, bool(network), rate, latency, library)
             self._messages[key] = cost.seconds
         return self._messages[key]
+
+
+class _OfCell(NamedTuple):
+    """What a column has of its cell; attributes as in `Columns`."""
+
+    number: int
+    microbatches: int
+    hops: Floats
+    links: HopLinks
+    sent: float
 
 
 def _table(rows: Sequence[Floats]) -> Floats:

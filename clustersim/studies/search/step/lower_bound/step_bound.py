@@ -6,11 +6,13 @@ A stage s cannot begin before the first microbatch has passed the stages before 
 blocks one after another, and a backward of it has to pass the same stages back:
 
 .. math:: T \ge \max_s \Bigl(a_s + m w_s + r_s\Bigr) + \max_s u_s, \qquad
-          T \ge \max_s \Bigl(a_s + m w'_s + b_s\Bigr) + r_0 + \max_s u_s
+          T \ge \max_s \Bigl(a_s + m w'_s + b_s\Bigr) + r_0 + \max_s u_s, \qquad
+          T \ge m \max_l \frac{n_l}{C_l} + \max_s u_s
 
 with m microbatches, a and b the way of one microbatch forward to a stage and back from it, w the
 blocks of one microbatch and w' those without gradients of weights, r the exposed reduction of
-gradients and u the update of the weights.  Each term is the least that a replay takes: kernels are
+gradients and u the update of the weights, and n the bytes that the transfers of a microbatch put
+on a link l of capacity C.  Each term is the least that a replay takes: kernels are
 those of the cost model, collectives and transfers have their links to themselves, transfers that
 block their stage are part of w, and other waiting is left out.
 """
@@ -180,6 +182,7 @@ class StepBounds:
         if job.plan.cell * job.plan.pipeline == 1:
             return np.asarray((stages.ended + exposed + tails.updated).max(axis=1))
         ended = np.maximum((stages.ended + exposed).max(axis=1), stages.returned + exposed[:, 0])
+        ended = np.maximum(ended, stages.carried)
         return np.asarray(ended + tails.updated.max(axis=1))
 
 
@@ -191,6 +194,7 @@ class _Stages:
     ended : when a stage has run all its blocks [s]
     returned : when the last backward has passed all stages [s]
     last_backward : time of the last backward of a stage [s]
+    carried : time of the busiest link for the transfers between stages, by column [s]
     """
 
     def __init__(
@@ -216,6 +220,7 @@ class _Stages:
         self.ended = begun + count * blocks
         self.returned = (begun + count * awaited + way_back - counted_twice).max(axis=1)
         self.last_backward = (back @ division.leading)[cell]
+        self.carried = columns.carried(job.plan.wired)
 
 
 def _dispatched(times: Floats, job: Job, *, hidden: bool) -> Floats:
