@@ -38,6 +38,7 @@ from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.scaling import Scaling
 from clustersim.scenario.training import Training, TrainingFile
 from clustersim.workload.finetune import ENDS
+from clustersim.workload.ops import MODULES
 
 METRICS = (
     "step_time_s",
@@ -162,11 +163,20 @@ class RecomputeFile(Strict):
         None, description="stages with recomputation; all if missing"
     )
     ops: list[str] = Field([], description="names of recomputed operations; replaces the mode")
+    modules: list[Literal[tuple(MODULES)]] = Field(  # type: ignore[valid-type]
+        [], description="recomputed modules, by the names of Megatron-Core; replaces the mode"
+    )
+
+    @property
+    def listed(self) -> frozenset[str]:
+        """The recomputed operations, where they are listed."""
+        return frozenset(self.ops).union(*(MODULES[module] for module in self.modules))
 
     @model_validator(mode="after")
     def _no_contradiction(self) -> Self:
-        if self.ops and "mode" in self.model_fields_set:
-            raise ValueError("'ops' excludes mode (leave out one or the other)")
+        for key in ("ops", "modules"):
+            if getattr(self, key) and "mode" in self.model_fields_set:
+                raise ValueError(f"'{key}' excludes mode (leave out one or the other)")
         if self.mode == "none" and (self.every > 1 or self.stages is not None):
             raise ValueError("every and stages have no effect with mode none (leave them out)")
         return self

@@ -28,7 +28,7 @@ from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Entry, Row
 from clustersim.validation.cases.scenario import scenario_of
 from clustersim.validation.cases.settings import CHEAPEST, RECOMPUTE
-from clustersim.validation.cases.texts import HARDWARE, MODEL
+from clustersim.validation.cases.texts import HARDWARE, MODEL, MeasuredPeak
 from clustersim.validation.families import durations, energy, goodput, sharing, stragglers
 from clustersim.validation.grading import (
     SINGLE_LAYER,
@@ -176,7 +176,7 @@ def _run(entry: Entry, observe: Observer | None) -> Outcome:
         outcome,
         accelerator=result.scenario.cluster.node.accelerator.name,
         nodes=result.scenario.cluster.nodes,
-        memory_predicted=_measured_stage(result.memory, case.framework.memory),
+        memory_predicted=_measured_memory(result.memory, case.peak),
         memory_verdict=outcome_of(result.memory.reason),
         wall=result.wall,
         observed=None if observe is None else observe(loaded, result),
@@ -205,11 +205,12 @@ def _effect_outcome(row: Row) -> Outcome:
     return replace(outcome, assumed=assumed, scored=sure and not assumed)
 
 
-def _measured_stage(memory: Verdict, stage: str) -> float:
-    """Return the peak of the stage that a source measured [B]."""
-    highest = max(memory.stages, key=lambda stage: stage.peak)
-    measured = memory.stages[0] if stage == "first" else highest
-    return measured.peak - (measured.parts["runtime"] if stage == "reserved" else 0.0)
+def _measured_memory(memory: Verdict, peak: MeasuredPeak) -> float:
+    """Return the peak that a source measured, of its stage and of what it counts [B]."""
+    ends = {"first": memory.stages[0], "last": memory.stages[-1]}
+    stage = ends.get(peak.stage) or max(memory.stages, key=lambda stage: stage.peak)
+    counted = stage.need if peak.tensors else stage.peak
+    return counted - (0.0 if peak.runtime else stage.parts["runtime"])
 
 
 def _check(case: Case) -> None:

@@ -4,9 +4,9 @@ A layer is a list of operations.  Everything follows from that list: the kernels
 its backward (in reverse order) and of recomputation, and the bytes that stay alive in between.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from clustersim.workload.kernels import Gemm, Kernel, Overlapped, Stream
 
@@ -125,6 +125,21 @@ def op_names(ops: Iterable[Op]) -> frozenset[str]:
 
 SELECTIVE = frozenset({"attention"})
 """Operations of selective recomputation. Korthikanti et al. 2022, section 5."""
+
+MODULES: Final[Mapping[str, frozenset[str]]] = {
+    "core_attn": SELECTIVE,
+    "layernorm": frozenset({"attention norm", "mlp norm"}),
+    "mla_up_proj": frozenset({"query up", "qkv", "rotary"}),
+    "mlp": frozenset({"up", "activation", "down"}),
+    "moe_act": frozenset({"expert activation"}),
+    "moe": frozenset(
+        {"router", "permute", "dispatch", "expert up", "expert activation", "expert down"}
+        | {"combine", "unpermute", "shared up", "shared activation", "shared down", "shared sum"}
+    ),
+    "shared_experts": frozenset({"shared up", "shared activation", "shared down"}),
+}
+"""Operations of modules that are recomputed selectively, by the names of Megatron-Core,
+``transformer_config.py``, ``recompute_modules``."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boxes import training
 from clustersim.errors import PlanError
 from clustersim.memory.levels import (
     at_peak,
@@ -31,7 +32,6 @@ from clustersim.scenario.load import load
 from clustersim.simulation.step.advice import changes
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
-from boxes import training
 from measured_runs import validated
 
 MODEST = settings(max_examples=20, deadline=None)
@@ -60,7 +60,7 @@ def parts(*changed, stage=0):
     return ran(*changed).memory.stages[stage].parts
 
 
-# --- releases --------------------------------------------------------------------------------------
+# --- releases -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("sequences", "held"), [(4, (16, 13)), (8, (19, 13))])

@@ -240,6 +240,32 @@ def test_an_operation_that_no_layer_has_is_named_with_its_neighbour():
     assert "recompute.ops: no operation 'upp' (did you mean 'up'?) (operations of a layer: " in line
 
 
+def test_a_module_that_no_layer_has_is_rejected():
+    """Modules to be recomputed are those of Megatron-Core that some layer has."""
+    (line,) = refusal("frontier-22b", "recompute={modules: [mlp, moe]}")
+
+    assert line.endswith("recompute.modules: no layer has the module 'moe'")
+    with pytest.raises(ScenarioError, match=r"recompute.modules\[0\]: must be 'core_attn',"):
+        load("frontier-22b", ["recompute={modules: [mlps]}"])
+
+
+def test_modules_are_the_operations_that_they_consist_of():
+    """A step with recomputed modules is that with their operations."""
+    modules, operations = (
+        simulate("frontier-22b", [f"recompute={{{listed}}}"])
+        for listed in ("modules: [mlp, core_attn]", "ops: [up, activation, down, attention]")
+    )
+    attention, selective = (
+        simulate("frontier-22b", [f"recompute={value}"])
+        for value in ("{modules: [core_attn]}", "selective")
+    )
+
+    assert modules.step_time == operations.step_time
+    assert modules.memory.stages == operations.memory.stages
+    assert attention.step_time == selective.step_time
+    assert attention.memory.stages == selective.memory.stages
+
+
 @pytest.mark.parametrize(
     "setting",
     [

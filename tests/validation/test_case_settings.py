@@ -6,9 +6,14 @@ from clustersim.validation.cases.case import FAMILIES
 from clustersim.validation.cases.case import case_of as normalised
 from clustersim.validation.cases.machines import machine_of
 from clustersim.validation.cases.nodes import node_shape
-from clustersim.validation.cases.scenario import model_of
+from clustersim.validation.cases.scenario import model_of, scenario_of
 from clustersim.validation.cases.settings import case_settings
-from clustersim.validation.cases.texts import attention_of, finetune_of, offload_of
+from clustersim.validation.cases.texts import (
+    attention_of,
+    finetune_of,
+    measured_peak,
+    offload_of,
+)
 from measured_runs import row_of, shipped_cases
 
 
@@ -185,6 +190,67 @@ def test_offloaded_parameters_take_the_optimiser_along():
     """PyTorch offloads gradients with parameters, so that the optimiser runs on the host."""
     assert offload_of("cpu-params") == {"parameters": True, "optimiser": True}
     assert offload_of("none") == offload_of(None) == {}
+
+
+# --- experts, kernels, modules --------------------------------------------------------------------
+
+GROK = {
+    "family": "moe", "layers": 2, "hidden": 6144, "heads": 48, "kv_heads": 8, "ffn": 32768,
+    "seq": 4096, "experts": 8, "topk": 2, "vocab": 128256, "capacity_factor": 1,
+}  # fmt: skip
+ON_H100 = {"accelerator": "H100-80GB-SXM", "gpus": 8, "gpus_per_node": 8}
+
+
+def mixture(**keys):
+    """Return the scenario of a mixture of experts in the words of a case."""
+    layout = {"tp": 4, "pp": 1, "dp": 2, "ep": 2, "expert_tp": 4, "sequence_parallel": True}
+    row = row_of(
+        group="nemo-dgxc-h100", model=GROK, system=ON_H100, parallel=layout,
+        batch={"global": 8, "micro": 1}, precision="bf16", **keys
+    )  # fmt: skip
+    return scenario_of(normalised(row)).scenario
+
+
+def test_experts_have_a_tensor_degree_and_a_capacity_of_their_own():
+    """Ranks that share an expert, and tokens over capacity, are those of the case."""
+    plan, experts = mixture(recompute="none").plan, mixture(recompute="none").model.experts
+
+    assert (plan.tensor, plan.expert, plan.expert_tensor) == (4, 2, 4)
+    assert experts.capacity == 1
+
+
+def test_a_case_names_the_kernel_of_attention_and_recomputed_modules():
+    """Both change the scenario, and words that are none of them are reasons against the case."""
+    stated = mixture(
+        recompute="selective", recompute_modules=["core_attn", "moe_act"], attention="unfused"
+    )
+    wrong = row_of(recompute_modules="mlp, mlps", attention="magic")
+
+    assert stated.framework.kernels.attention == "unfused"
+    assert stated.recompute.modules == ["core_attn", "moe_act"]
+    assert {reason.detail for reason in normalised(wrong).reasons} >= {
+        "unsupported recomputed module 'mlps'",
+        "unsupported kernel of attention 'magic'",
+    }
+
+
+# --- measured memory ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("unit", "usual", "expected"),
+    [
+        (None, "fullest", ("fullest", False, True)),
+        ("GiB, peak reserved, max over ranks", "fullest", ("fullest", False, True)),
+        ("GB as nvidia-smi, max over the first and last nodes", "first", ("first", False, True)),
+        ("GiB, peak reserved", "reserved", ("fullest", False, False)),
+        ("GiB, torch max allocated, last rank", "first", ("last", True, False)),
+        ("GiB allocated on the first rank", "fullest", ("first", True, False)),
+    ],
+)
+def test_the_unit_of_memory_names_the_rank_and_what_counts(unit, usual, expected):
+    """Allocated tensors leave out runtime and unused blocks; the rank is the stated one."""
+    assert measured_peak(unit, usual) == expected
 
 
 # --- shipped cases --------------------------------------------------------------------------------

@@ -231,6 +231,17 @@ def test_ranks_that_share_an_expert_gather_its_tokens():
     assert {k.nbytes for k in shared} == {2 * 2 * 4096 * 4096 * 2}
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_experts_that_are_not_grouped_run_one_after_another(precision):
+    """Four experts a rank: four products of a quarter of the rows, with the same FLOPs in all."""
+    settings = [f"precision={precision}", "framework.experts.grouped=false"]
+    grouped, apart = (products(build_job(scenario(*settings[:n], expert=2))) for n in (1, 2))
+
+    assert [k.batch for k in grouped] == [4, 4]
+    assert [(k.batch, k.launches) for k in apart] == [(1, 1)] * 8
+    assert sum(k.flops for k in apart) == sum(k.flops for k in grouped)
+
+
 def test_the_default_exponent_of_zipf_is_listed_as_assumed():
     """It decides the load, and is no longer assumed where it is stated."""
     stated = scenario("experts={load: zipf, exponent: 1.0}")

@@ -24,9 +24,9 @@ from clustersim.importers.launch.table import (
     one_of,
     whole,
     word,
-    words,
 )
 from clustersim.importers.source import Source
+from clustersim.workload.ops import MODULES
 
 _YAML: Final = re.compile(r"^MODEL_ARGS:", re.MULTILINE)
 _PROGRAM: Final = re.compile(r"(?:.*/)?(?:pretrain|train|finetune)\w*\.py")
@@ -69,6 +69,13 @@ def _pattern(option: Option) -> int | list[int]:
         return _list(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise option.wrong("must be a number, or a list such as ([0]*3+[1]*58)") from None
+
+
+def _modules(option: Option) -> list[str]:
+    """Return the modules that are recomputed selectively."""
+    if unknown := [name for name in option.words() if name not in MODULES]:
+        raise option.wrong(f"has no module '{unknown[0]}' (modules: {', '.join(MODULES)})")
+    return [*option.words()]
 
 
 def _list(node: ast.expr) -> list[int]:
@@ -127,7 +134,7 @@ READS: Final[Reads] = {
     "activations-checkpoint-method": one_of("of.method", {"uniform": "uniform", "block": "block"}),
     "recompute-method": one_of("of.method", {"uniform": "uniform", "block": "block"}),
     "recompute-num-layers": count("of.recomputed_layers"),
-    "recompute-modules": words("of.modules"),
+    "recompute-modules": Read("of.modules", _modules),
     "moe-layer-recompute": flag("of.modules", ["moe"]),
     "optimizer-cpu-offload": flag("offload.optimiser"),
     "cpu-offloading-num-layers": whole("of.offloaded_layers"),
@@ -527,7 +534,7 @@ def _memory(given: Given) -> None:
     if granularity == "selective":
         given.put("recompute", "selective", "of.granularity")
         if modules != ["core_attn"]:
-            given.disregard("of.modules", "modelled as core_attn alone: set recompute.ops")
+            given.put("recompute", {"modules": [*modules]}, "of.modules")
     elif granularity == "full" and method == "block" and count_ < stage:
         every = max(2, round(stage / count_))
         given.put("recompute", {"mode": "full", "every": every}, "of.recomputed_layers")

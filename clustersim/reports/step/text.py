@@ -142,7 +142,9 @@ def _recomputation(given: "str | RecomputeFile") -> str:
         return f"{'no' if given == 'none' else given} recomputation"
     what = f"{given.mode} recomputation"
     if given.ops:
-        what = f"recomputation of {counted(len(given.ops), 'operation')}"
+        what = f"recomputation of {counted(len(given.listed), 'operation')}"
+    elif given.modules:
+        what = f"recomputation of {', '.join(given.modules)}"
     every = f", one layer in {given.every}" if given.every > 1 else ""
     stages = f", on {counted(len(given.stages), 'stage')}" if given.stages else ""
     return what + every + stages

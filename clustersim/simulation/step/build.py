@@ -24,7 +24,7 @@ from clustersim.simulation.step.disturbed import DRAWN, causes_of, faults_of
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.model import Transformer, build_model
-from clustersim.workload.ops import Offload, Recompute
+from clustersim.workload.ops import MODULES, SELECTIVE, Offload, Recompute
 from clustersim.workload.parameters import multiplied
 from clustersim.workload.routing import (
     BALANCED,
@@ -157,11 +157,17 @@ def assembled_job(
 def _check_recomputed(job: Job, loaded: Loaded) -> None:
     """Check the names of operations to be recomputed, which follow from the whole job."""
     known = [op.name for layer in dict.fromkeys(job.model.stack) for op in job.layers.ops(layer)]
-    allowed = ", ".join(dict.fromkeys(known))
+    allowed, table = ", ".join(dict.fromkeys(known)), loaded.scenario.recompute
+    ops, modules = ([], []) if isinstance(table, str) else (table.ops, table.modules)
     problems = [
         f"{loaded.where('recompute', 'ops')}: no operation '{name}'{nearest(name, known)}"
         f" (operations of a layer: {allowed})"
-        for name in sorted(job.recompute.ops - {*known})
+        for name in sorted({*ops} - {*known})
+    ]
+    problems += [
+        f"{loaded.where('recompute', 'modules')}: no layer has the module '{module}'"
+        for module in modules
+        if MODULES[module].isdisjoint(known)
     ]
     if problems:
         raise PlanError("\n".join(problems))
@@ -284,8 +290,10 @@ def recompute_of(table: str | RecomputeFile) -> Recompute:
     if not isinstance(table, RecomputeFile):
         return Recompute(table)
     stages = None if table.stages is None else frozenset(table.stages)
-    mode = "ops" if table.ops else table.mode
-    return Recompute(mode, frozenset(table.ops), table.every, stages)
+    if table.listed == SELECTIVE and not table.ops:
+        return Recompute("selective", every=table.every, stages=stages)
+    mode = "ops" if table.listed else table.mode
+    return Recompute(mode, table.listed, table.every, stages)
 
 
 def recompute_value(recompute: Recompute) -> str | dict[str, Any]:

@@ -167,7 +167,7 @@ def _graphs(loaded: Loaded) -> Iterator[str]:
         return
     name, recompute = scenario.framework.name, scenario.recompute
     table = None if isinstance(recompute, str) else recompute
-    if recompute == "full" or (table is not None and table.mode == "full" and not table.ops):
+    if recompute == "full" or (table is not None and table.mode == "full" and not table.listed):
         yield (
             f"{loaded.where('recompute')}: '{name}' captures layers in graphs, which cannot be"
             " recomputed as a whole (take selective, ops or none, or a framework without graphs)"

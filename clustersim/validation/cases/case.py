@@ -29,20 +29,23 @@ from clustersim.validation.cases.settings import (
     case_settings,
 )
 from clustersim.validation.cases.texts import (
+    MeasuredPeak,
     attention_of,
     convention_of,
     finetune_of,
     is_given,
+    measured_peak,
     memory_unit,
     offload_of,
 )
+from clustersim.workload.ops import MODULES
 
 FAMILIES: Final = {"gpt": "gpt", "llama": "llama", "moe": "llama"}
 """Model families of cases and of the catalogue: a mixture of experts is a Llama with experts."""
 
 LAYOUT: Final = (
-    "tensor", "pipeline", "data", "context", "expert", "chunks", "schedule", "zero", "shard",
-    "reshard", "micro", "sequence_parallel", "recompute",
+    "tensor", "pipeline", "data", "context", "expert", "expert_tensor", "chunks", "schedule",
+    "zero", "shard", "reshard", "micro", "sequence_parallel", "recompute",
 )  # fmt: skip
 """Settings of the layout; any other difference makes another job."""
 
@@ -57,7 +60,7 @@ class Case:
     attention, finetune, offload : keys of a scenario
     machine : None where there is no cluster file for it
     framework, options : the profile of its software and the options of this run
-    memory_unit : the unit of the measured memory [B]
+    memory_unit, peak : the unit of the measured memory [B], and which peak it is
     convention : FLOPs that the source counts by its words, ``model`` or ``hardware``
     job, layout : the job as a text that is equal for equal jobs, and its layout
     reasons : why the case cannot be run; empty where it can
@@ -72,6 +75,7 @@ class Case:
     framework: FrameworkChoice
     options: Mapping[str, Any]
     memory_unit: float
+    peak: MeasuredPeak
     convention: str | None
     job: str
     layout: Mapping[str, Any]
@@ -111,7 +115,7 @@ def case_of(row: Row) -> Case:
         reasons.append(_unknown("unsupported recomputation", settings.recompute))
     offload = read(lambda: offload_of(row.offload), "unsupported offload")
     finetune = read(lambda: finetune_of(row.finetune), "unsupported finetuning")
-    reasons += [*_unsupported(settings), *_not_stated(row.model, settings)]
+    reasons += [*_unsupported(row, settings), *_not_stated(row.model, settings)]
     return Case(
         row=row,
         attention=attention or {},
@@ -122,6 +126,7 @@ def case_of(row: Row) -> Case:
         framework=framework,
         options=framework.options(row),
         memory_unit=memory_unit(row.measured.memory_unit),
+        peak=measured_peak(row.measured.memory_unit, framework.memory),
         convention=convention_of(row.flops_convention),
         job=_job(row, settings),
         layout=_layout(row, settings),
@@ -151,8 +156,14 @@ def _unknown(kind: str, value: str | None) -> Reason:
     return Reason(kind, f"{kind} '{value}'")
 
 
-def _unsupported(settings: Settings) -> list[Reason]:
-    reasons = []
+def _unsupported(row: Row, settings: Settings) -> list[Reason]:
+    reasons = [
+        _unknown("unsupported recomputed module", name)
+        for name in row.recompute_modules or ()
+        if name not in MODULES
+    ]
+    if row.attention is not None and settings.kernel is None:
+        reasons.append(_unknown("unsupported kernel of attention", row.attention))
     if settings.precision is not None and settings.precision not in PRECISIONS:
         reasons.append(_unknown("unsupported precision", settings.precision))
     if (settings.pipeline or 1) > 1 and settings.schedule not in (None, *SCHEDULES):
@@ -190,7 +201,8 @@ def _layout(row: Row, settings: Settings) -> dict[str, Any]:
     """Return the layout of the job of a row."""
     fields = asdict(settings)
     offload = {"offload": row.offload if is_given(row.offload) else None}
-    return {name: fields[name] for name in LAYOUT} | offload
+    modules = {"modules": row.recompute_modules} if row.recompute_modules else {}
+    return {name: fields[name] for name in LAYOUT} | offload | modules
 
 
 def _job(row: Row, settings: Settings) -> str:
@@ -203,6 +215,6 @@ def _job(row: Row, settings: Settings) -> str:
         "batch": settings.sequences,
         "precision": [settings.precision, row.parallel.mp_mode],
         "finetune": row.finetune if is_given(row.finetune) else None,
-        "attention": settings.attention,
+        "attention": settings.kernel,
     }
     return json.dumps(fields, sort_keys=True, default=str)

@@ -19,7 +19,7 @@ from clustersim.catalog.reading import read_yaml
 from clustersim.errors import ScenarioError
 from clustersim.validation.cases.keys import key_problems
 from clustersim.validation.cases.reasons import Reason, Ungradable
-from clustersim.validation.cases.texts import Amount, Count, Flag, Number, Text, Word
+from clustersim.validation.cases.texts import Amount, Count, Flag, Names, Number, Text, Word
 
 Missing = BeforeValidator(lambda value: {} if value is None else value)
 """Read null as a section without keys."""
@@ -71,6 +71,7 @@ class ModelShape(Section):
     params_b: Number = None
     experts: Amount = None
     topk: Count = None
+    capacity_factor: Number = None
     moe_ffn: Count = None
     shared_experts: Amount = None
     first_dense_layers: Amount = None
@@ -87,6 +88,7 @@ class Parallel(Section):
     pp: Count = None
     dp: Count = None
     ep: Count = None
+    expert_tp: Count = None
     cp: Count = None
     interleave: Count = None
     schedule: Word = None
@@ -134,6 +136,8 @@ class Row(Section):
     ----------
     id, group : unique name; the set it comes from (one source, one machine)
     recompute : none, selective or full; None where the source does not state it
+    recompute_modules : what is recomputed selectively, by Megatron-Core's names of modules
+    attention : the kernel of attention
     flops_convention : what the source counts as FLOPs
     assumed : settings that a simulator needs and the source does not give, with the reason
     note : remarks, such as options of the software
@@ -151,6 +155,8 @@ class Row(Section):
     measured: Annotated[Measured, Missing] = Measured()
     assumed: Annotated[dict[str, Any], Missing] = {}
     recompute: Word = None
+    recompute_modules: Names = None
+    attention: Word = None
     precision: Word = None
     offload: Any = None
     finetune: Any = None

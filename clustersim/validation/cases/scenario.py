@@ -58,7 +58,7 @@ def scenario_of(case: Case, recompute: str | None = None) -> Loaded:
             "sequence": settings.sequence,
         },
         "precision": PRECISIONS[settings.precision or ""],
-        "recompute": software.recompute.get(word, word),
+        "recompute": _recompute(case, word),
         "framework": software.framework,
         "assumed": dict(settings.assumed),
         "fusion_bound": FUSED,
@@ -78,9 +78,16 @@ def _software(settings: Settings, pipelined: dict[str, Any]) -> dict[str, Any]:
         options["framework.schedules"] = [settings.schedule]  # it ran, so it was offered
     if settings.zero is not None and "zero" not in settings.assumed:
         options["framework.zero"] = [settings.zero]
-    if settings.attention is not None and settings.attention.startswith("flash"):
-        options["framework.kernels.attention"] = "flash"
+    if settings.kernel is not None:
+        options["framework.kernels.attention"] = settings.kernel
     return options
+
+
+def _recompute(case: Case, word: str) -> Any:
+    """Return what a word for recomputation means in a run."""
+    if word == "selective" and case.row.recompute_modules:
+        return {"modules": case.row.recompute_modules}
+    return case.framework.recompute.get(word, word)
 
 
 def _plan(model: ModelShape, settings: Settings, uneven: str) -> dict[str, Any]:
@@ -97,6 +104,7 @@ def _plan(model: ModelShape, settings: Settings, uneven: str) -> dict[str, Any]:
     used = {
         "context": settings.context > 1 and settings.context,
         "expert": settings.expert > 1 and settings.expert,
+        "expert_tensor": settings.expert_tensor > 1 and settings.expert_tensor,
         "layers": layers % parts and (uneven if (layers + 2) % parts else "with-ends"),
         "sequence_parallel": settings.sequence_parallel and settings.tensor != 1,
         "shard": settings.shard,
@@ -150,6 +158,8 @@ def _stated_properties(model: ModelShape) -> dict[str, Any]:
             "shared": model.shared_experts or 0,
             "first_dense": model.first_dense_layers or 0,
         }
+        if model.capacity_factor is not None:
+            properties["experts"]["capacity"] = model.capacity_factor
     return properties
 
 

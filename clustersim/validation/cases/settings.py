@@ -23,6 +23,9 @@ from clustersim.validation.cases.texts import (
     word_among,
 )
 
+KERNELS: Final = ("unfused", "math", "fused-softmax", "flash")
+"""Kernels of attention, by the names of framework files."""
+
 RECOMPUTE: Final = ("none", "selective", "full")
 CHEAPEST: Final = "cheapest"
 """The recomputation of a case that does not state it: the least that fits its devices."""
@@ -54,12 +57,13 @@ class Settings:
     Attributes
     ----------
     devices, tensor, context, pipeline, data : of the job
-    expert : ranks that share the experts
+    expert, expert_tensor : ranks that share the experts, and those that share one
     chunks : model chunks of a stage
     zero, shard, reshard : the ZeRO stage, the ranks that share the states (0 for all), and whether
         gathered weights are released after the forward
     sequences, micro : of a step and of a microbatch
     vocab : rows of the embedding, before padding for the layout
+    kernel : of attention; None for that of the software
     assumed : the reason for each value that the source does not state
     """
 
@@ -67,6 +71,7 @@ class Settings:
     tensor: int | None
     context: int
     expert: int
+    expert_tensor: int
     pipeline: int | None
     data: int | None
     chunks: int | None
@@ -81,13 +86,13 @@ class Settings:
     recompute: str | None
     precision: str | None
     sequence_parallel: bool | None
-    attention: str | None
+    kernel: str | None
     assumed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
         """Required settings without a value."""
-        optional = {"attention", "sequence_parallel"}
+        optional = {"kernel", "sequence_parallel"}
         return [
             f.name for f in fields(self) if f.name not in optional and getattr(self, f.name) is None
         ]
@@ -161,6 +166,7 @@ def case_settings(row: Row, usual: Mapping[str, Any] | None = None) -> Settings:
         tensor=tensor,
         context=parallel.cp or 1,
         expert=parallel.ep or 1,
+        expert_tensor=parallel.expert_tp or 1,
         pipeline=pipeline,
         data=data,
         chunks=chunks,
@@ -187,9 +193,14 @@ def case_settings(row: Row, usual: Mapping[str, Any] | None = None) -> Settings:
             ("sequence_parallel",),
             SHARED_TOKENS if (model.experts or 0) > 1 else None,
         ),
-        attention=_readable(word, row.assumed.get("attention")),
+        kernel=_kernel(row.attention or _readable(word, row.assumed.get("attention")) or ""),
         assumed=chooser.assumed,
     )
+
+
+def _kernel(words: str) -> str | None:
+    """Return the kernel of attention that some words name: *flash_attention_2* is a flash one."""
+    return next((name for name in KERNELS if words.startswith(name)), None)
 
 
 def _degrees(chooser: _Chooser, row: Row) -> tuple[int | None, int | None, int | None, int | None]:

@@ -14,7 +14,7 @@ that it reads both fields of a row and assumptions written as text.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BeforeValidator
 
@@ -107,6 +107,21 @@ def word(value: object) -> str | None:
     return (match[1] if match else words).strip().lower()
 
 
+def names(value: object) -> list[str] | None:
+    """Return a list of words, also from one word or from a text with commas between them.
+
+    >>> names(["core_attn", "mlp"]), names("core_attn, mlp")
+    (['core_attn', 'mlp'], ['core_attn', 'mlp'])
+    """
+    if isinstance(value, str):
+        value = value.split(",")
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return [each.strip().lower() for each in value if each.strip()]
+    if value is None:
+        return None
+    raise ValueError(f"{as_stated(value)} is not a list of words")
+
+
 def word_among(*allowed: str) -> Callable[[object], str | None]:
     """Return a reader of one of the words `allowed`; any other text is an error."""
 
@@ -125,6 +140,7 @@ Number = Annotated[float | None, BeforeValidator(measured_number)]
 Flag = Annotated[bool | None, BeforeValidator(flag)]
 Text = Annotated[str | None, BeforeValidator(text)]
 Word = Annotated[str | None, BeforeValidator(word)]
+Names = Annotated[list[str] | None, BeforeValidator(names)]
 
 
 # --- conventions ----------------------------------------------------------------------------------
@@ -284,6 +300,45 @@ def sharding_ranks(value: object) -> int | None:
     """Return the ranks that share states, as in *FSDP2 over the FSDP column = 8*; else None."""
     match = _COLUMN.search(str(value or ""))
     return int(match[1]) if match else None
+
+
+# --- measured memory ------------------------------------------------------------------------------
+
+
+class MeasuredPeak(NamedTuple):
+    """Which peak of memory a source measured.
+
+    Attributes
+    ----------
+    stage : that of the first rank, of the last, or the fullest
+    tensors : whether only live tensors count, without the runtime and unused blocks
+    runtime : whether the runtime counts
+    """
+
+    stage: str = "fullest"
+    tensors: bool = False
+    runtime: bool = True
+
+
+def measured_peak(text: str | None, usual: str) -> MeasuredPeak:
+    """Return which peak a source measured, by the words of its unit, else the usual one.
+
+    What PyTorch has allocated is live tensors alone: ``torch.cuda.max_memory_allocated``.
+
+    Parameters
+    ----------
+    usual : of the source: the stage, or ``reserved`` for the fullest without the runtime
+
+    >>> measured_peak("GiB, torch max allocated, last rank", "fullest")
+    MeasuredPeak(stage='last', tensors=True, runtime=False)
+    >>> measured_peak("GiB, peak reserved", "fullest")
+    MeasuredPeak(stage='fullest', tensors=False, runtime=True)
+    """
+    words = (text or "").lower()
+    stated = (end for end in ("first", "last") if f"{end} rank" in words)
+    tensors = "allocated" in words
+    stage = next(stated, "fullest" if usual == "reserved" else usual)
+    return MeasuredPeak(stage, tensors, not tensors and usual != "reserved")
 
 
 # --- fine-tuning and offload ----------------------------------------------------------------------

@@ -286,13 +286,13 @@ def _product(
     local = shard.experts.count // shard.expert
     rows = _rows(shard)
     m = max(1, round(rows / local))
-    batch, times = (local, 1) if shard.expert_kernels.grouped else (1, local)
-    launches = local if shard.expert_kernels.separate else 1
-    assert times == 1 or launches == 1, "products run one after another or concurrently"
+    facts = shard.expert_kernels
+    batch, times = (local, 1) if facts.grouped else (1, local)
+    launches = local if facts.grouped and facts.separate else 1
 
     def products(of: str, m: int, n: int, k: int, *, of_weight: bool = False) -> list[Gemm]:
         product = shard.gemm(of, m, n, k, batch, of_weight=of_weight)
-        hooks = launches if of_weight and shard.expert_kernels.separate else 0
+        hooks = launches if of_weight and facts.separate else 0
         return [product._replace(launches=launches + hooks)] * times
 
     def casts(of: str, numbers: int) -> list[Stream]:
