@@ -29,6 +29,7 @@ from clustersim.studies.search.step.arguments import allows, split_limits
 from clustersim.studies.search.step.lower_bound.columns import Column
 from clustersim.studies.search.step.lower_bound.layout_values import Cell, Layout, Mesh, Shape
 from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
+from clustersim.studies.search.step.own_layout import own_layout
 from clustersim.studies.search.step.space import FREE, Choices, Space
 from clustersim.studies.search.text import distinct, rows
 from clustersim.units import GIB
@@ -458,6 +459,54 @@ def test_a_search_that_ends_before_all_bounds_has_the_best_so_far(tmp_path, monk
     assert lines["proof"].startswith(f"none: the time was over before {counts.unbounded:,} layouts")
 
 
+OWN = ("plan.tensor=8", "plan.pipeline=1", "plan.data=1")
+"""A layout four times as slow as the best one."""
+
+
+def test_a_best_so_far_was_worse_than_the_scenarios_own_layout(tmp_path, monkeypatch):
+    """The own layout is bounded and replayed before all others, whatever its bound."""
+    file = small(tmp_path)
+    answer = stopped_search(monkeypatch, file, settings=OWN,
+                            free=["plan.tensor", "plan.pipeline", "plan.data"])  # fmt: skip
+    own = load(file, OWN)
+
+    assert answer.layouts.replayed == 1
+    assert answer.best.step_time_s == simulate(own).step_time
+    assert answer.differences[-1].gain == 1.0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [(), ("plan.layers=[12, 12]",), ("recompute={mode: full, every: 12}",), ("plan.data=1",
+     "plan.context=2", "plan.context_method=all-gather", "framework=megatron-core")],
+    ids=("usual", "as another rule", "as a smaller interval", "context"),
+)  # fmt: skip
+def test_the_own_layout_is_in_the_space_or_one_that_runs_alike(tmp_path, settings):
+    """Its replay takes the time of the scenario, to the last digit."""
+    loaded = load(small(tmp_path), settings)
+    bounds = StepBounds(loaded)
+    space = Space(bounds.jobs, Choices(loaded))
+    [at] = [
+        layouts.layout(*own)
+        for layouts in space.layouts
+        if (own := own_layout(loaded, layouts, space.rules))
+    ]
+
+    assert simulate(loaded.changed(at.settings)).step_time == simulate(loaded).step_time
+
+
+def test_parts_with_an_end_of_the_model_alone_were_excluded():
+    """Llama 3 405B has 126 layers in 128 parts: its own layout was no layout of the search."""
+    fixed = ["plan.tensor", "plan.pipeline", "plan.data", "plan.zero", "batch.micro", "recompute"]
+    loaded = load("llama3-405b-16k")
+    bounds = StepBounds(loaded)
+    space = Space(bounds.jobs, Choices(loaded, fixed))
+    [layouts] = space.layouts
+    own = layouts.layout(*own_layout(loaded, layouts, space.rules))
+
+    assert (own.shape.chunks, own.shape.layers) == (8, "with-ends")
+
+
 # --- the run cache --------------------------------------------------------------------------------
 
 
@@ -631,15 +680,16 @@ def test_only_layouts_that_can_be_launched_are_searched():
 
 def test_layouts_were_paragraphs_each_twice(found):
     """Layouts are lines of one table that sorts; what they have in common is a sentence."""
-    every = [replace(one, set_=dict(one.set_)) for one in found.ranked]
-    [section] = [each for each in page(replace(found, ranked=(*every, *every))).sections
+    best = found.ranked[:3]
+    every = [replace(one, set_=dict(one.set_)) for one in best]
+    [section] = [each for each in page(replace(found, ranked=(*every, *every), pareto=())).sections
                  if each.id == "layouts"]  # fmt: skip
     [table] = section.blocks
     names = [column.name for column in table.columns]
     keys = range(1, names.index("step time"))
 
     assert table.sortable
-    assert len(table.rows) == len(distinct(found.ranked))
+    assert len(table.rows) == len(distinct(best))
     assert keys
     assert all(len({row[i] for row in table.rows}) > 1 for i in keys)
     assert section.prose[0].startswith("All of these layouts have ")

@@ -38,7 +38,8 @@ class Layouts(ABC):
     limits : worst values of measures
     loaded : the scenarios that are searched
     costs : lower bound of the cost of each layout, in ascending order
-    hopeful : layouts to replay first, the one that is most likely to meet the limits before others
+    hopeful : layouts to replay first: the scenario's own, then the one that is most likely to meet
+        the limits before others
     possible : layouts before any of them is excluded [count]
     memory : layouts that memory excludes [count]
     limited : layouts that a bound excludes by a limit [count]

@@ -17,6 +17,7 @@ from clustersim.runs.variants import Run, Variant
 from clustersim.runs.workers import Workers
 from clustersim.scenario.load import LoadedService, load_service
 from clustersim.scenario.ranges import values_of
+from clustersim.scenario.serving import ServingPlanFile
 from clustersim.simulation.limits import Limits, excess_of, missed_limits, read_limits
 from clustersim.simulation.measures import QUEUE_GROWTH, Measure, check_measure, measures_of
 from clustersim.studies.search.loop import NO_DEADLINE, Deadline, Layouts, OnProgress, cost_of
@@ -108,7 +109,7 @@ class ServiceRequest:
             limits=self.limits,
             loaded=self.loaded,
             costs=cost[order],
-            hopeful=_hopeful(ahead, used[order]),
+            hopeful=(*self._own(ahead), *_hopeful(ahead, used[order])),
             possible=found.possible,
             memory=found.memory,
             limited=len(found.fit) - len(ahead),
@@ -117,6 +118,15 @@ class ServiceRequest:
             found=found,
             ahead=ahead,
         )
+
+    def _own(self, ahead: Sequence[Candidate]) -> list[int]:
+        """Return the places of the layouts that the scenarios themselves have."""
+        plans = [base.scenario.plan.model_dump(exclude_defaults=True) for base in self.bases]
+        return [
+            at
+            for at, each in enumerate(ahead)
+            if _plain(each.layout.plan(self.bases[each.base].scenario)) == plans[each.base]
+        ]
 
     def _used(self, candidate: Candidate) -> float:
         """Return how much of the limits, and of the sustainable rate, a layout uses at least."""
@@ -288,6 +298,11 @@ class ServiceLayouts(Layouts):
         )
         at_best = "" if bound.get(QUEUE_GROWTH) else "at least "
         return f"{pools}: {at_best}{missed_limits(bound, limits, SERVICE)}"
+
+
+def _plain(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the key `plan` without values that are usual."""
+    return ServingPlanFile.model_validate(plan).model_dump(exclude_defaults=True)
 
 
 def _hopeful(ahead: Sequence[Candidate], used: Floats) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from clustersim.simulation.step.simulate import simulate_if_it_fits
 from clustersim.studies.search.loop import Deadline
 from clustersim.studies.search.step.lower_bound.layout_values import Layout
 from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
+from clustersim.studies.search.step.own_layout import OwnLayout, own_layout
 from clustersim.studies.search.step.space import NO_VALUES, Choices, Space, StageLayouts
 
 
@@ -95,6 +96,7 @@ class Candidates:
     memory : layouts that the bound of their memory excludes [count]
     limited : layouts that cannot be within the limits of a step, by a bound [count]
     unbounded : layouts whose bounds were not known in time [count]
+    own : places of the layouts that the scenarios themselves have
     """
 
     cost: Floats
@@ -105,6 +107,7 @@ class Candidates:
     memory: int
     limited: int
     unbounded: int = 0
+    own: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.cost)
@@ -151,7 +154,8 @@ def candidates_of(
     deadline : of the search; where it is near, the bounds that are known by then suffice
     """
     parts = [(base, layouts) for base in bases for layouts in base.space.layouts]
-    pieces = _pieces(parts, deadline)
+    own = [own_layout(base.loaded, layouts, base.space.rules) for base, layouts in parts]
+    pieces = _pieces(parts, own, deadline)
     known = _known_in_time(parts, pieces, executor, on_bounds, deadline)
     bounds, memory, limited = [], 0, 0
     for at, found in known.items():
@@ -162,15 +166,22 @@ def candidates_of(
         bounds.append((cost, places, found.shape, found.column + piece.first))
     cost, part, shape, column = (np.concatenate(each) for each in zip(*bounds, strict=True))
     order = np.lexsort((column, shape, part, cost))
+    part, shape, column = part[order], shape[order], column[order]
+    first = [
+        np.flatnonzero((part == at) & (shape == one.shape) & (column == one.column)).tolist()
+        for at, one in enumerate(own)
+        if one is not None
+    ]
     return Candidates(
         cost[order],
-        part[order],
-        shape[order],
-        column[order],
+        part,
+        shape,
+        column,
         tuple(parts),
         memory,
         limited,
         sum(piece.size for at, piece in enumerate(pieces) if at not in known),
+        tuple(at for found in first for at in found),
     )
 
 
@@ -197,11 +208,16 @@ SHARE_OF_BOUNDS: Final = 0.5
 """Share of the time of a search with a deadline that its bounds may take; replays take the rest."""
 
 
-def _pieces(parts: Sequence[tuple[Base, StageLayouts]], deadline: Deadline) -> list[_Piece]:
+def _pieces(
+    parts: Sequence[tuple[Base, StageLayouts]],
+    own: Sequence[OwnLayout | None],
+    deadline: Deadline,
+) -> list[_Piece]:
     """Return the tasks of all bounds in their order.
 
     Without a deadline they are whole parts, the heaviest first.  With one they are small: first
-    some columns of each part, of those with the stages of the scenario and with few columns first.
+    that of the scenario's own layout, then some columns of each part, of those with the stages of
+    the scenario and with few columns first.
     """
     wide = [len(layouts.columns) for _, layouts in parts]
     if deadline.seconds is None:
@@ -214,7 +230,13 @@ def _pieces(parts: Sequence[tuple[Base, StageLayouts]], deadline: Deadline) -> l
             for at, number in enumerate(wide)
             for first in range(0, number, COLUMNS)
         ]
-        sizes.sort(key=lambda one: (one[1], other[one[0]], wide[one[0]]))
+        firsts = {(at, one.column // COLUMNS) for at, one in enumerate(own) if one is not None}
+        sizes.sort(
+            key=lambda one: (
+                *((one[0], one[1] // COLUMNS) not in firsts, one[1]),
+                *(other[one[0]], wide[one[0]]),
+            )
+        )
     pieces = ((at, first, parts[at][1].columns_from(first, number)) for at, first, number in sizes)
     return [_Piece(*piece, int(piece[2].allowed.sum())) for piece in pieces]
 

@@ -9,6 +9,7 @@ Rules of a layout are those of `plan.checks`; of layouts that run in the same wa
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from clustersim.simulation.step.build import layers_of
 from clustersim.simulation.step.check import MOST_BLOCKS
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.step.lower_bound.layout_values import Cell, Mesh, Shape, Sharding
+from clustersim.workload.ops import Recompute
 
 SAME_LAYERS: Final = "plan.layers: the same layers as another rule"
 ONE_STAGE: Final = "plan.schedule: one stage runs all schedules alike"
@@ -77,6 +79,21 @@ class LayoutRules:
             or self._of_layers(shape, stages)
             or self._of_recompute(shape, stages)
         )
+
+    def alike(self, shape: Shape, other: Shape, stages: int) -> bool:
+        """Return whether two shapes of some number of stages run in the same way."""
+        return (
+            (stages == 1 or shape.schedule == other.schedule)
+            and shape.chunks == other.chunks
+            and self._divided(shape.layers, shape, stages)
+            == self._divided(other.layers, other, stages)
+            and self._recomputed(shape, stages) == self._recomputed(other, stages)
+        )
+
+    def _recomputed(self, shape: Shape, stages: int) -> Recompute:
+        """Return a recomputation with the smallest interval that has the same effect."""
+        every = min(shape.recompute.every, self._most_layers(shape, stages))
+        return replace(shape.recompute, every=every)
 
     def _problem(
         self, mesh: Mesh, micro: int, *, shared: bool, zero: int, shard: int = 0
@@ -147,7 +164,8 @@ class LayoutRules:
         parts = wiring.virtual_stages
         key = parts, rule if isinstance(rule, str) else tuple(rule)
         if key not in self._layers:
-            found = layers_of(rule, self._jobs.model(1), parts) if parts <= self._count else ()
+            most = self._count + 2  # the first and the last part may have an end of the model alone
+            found = layers_of(rule, self._jobs.model(1), parts) if parts <= most else ()
             valid = sum(found) == self._count and len(found) == parts and min(found) >= 0
             self._layers[key] = found if found and valid else ()
         return self._layers[key]

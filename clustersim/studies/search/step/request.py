@@ -123,6 +123,7 @@ class StepRequest:
             limits=self.limits,
             loaded=[base.loaded for base in bases],
             costs=candidates.cost,
+            hopeful=candidates.own,
             possible=sum(base.space.possible for base in bases),
             memory=candidates.memory,
             limited=candidates.limited,
@@ -237,8 +238,10 @@ class StepLayouts(Layouts):
     candidates: Candidates
 
     def variant(self, at: int) -> Variant:
-        """Return a layout as a scenario with changes."""
+        """Return a layout as a scenario with changes: the scenario's own one without any."""
         base, layout = self.candidates.layout(at)
+        if at in self.candidates.own:
+            return Variant(base.scenario, base.changes, memory_first=True)
         settings = (*base.changes, *changes_of(base.settings(layout)))
         return Variant(base.scenario, settings, memory_first=True)
 

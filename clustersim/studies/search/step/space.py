@@ -228,6 +228,7 @@ class Space:
 
     Attributes
     ----------
+    rules : that exclude layouts
     possible : layouts that divisibility generates [count]
     excluded : how many of them each rule excludes
     layouts : those that remain
@@ -238,7 +239,7 @@ class Space:
     ) -> None:
         self._choices, self._deadline = choices, deadline
         intervals = [one.every for one in choices.recomputations if one.mode == "full"]
-        self._rules = LayoutRules(jobs, intervals)
+        self.rules = LayoutRules(jobs, intervals)
         self.possible = 0
         self.excluded: Counter[str] = Counter()
         self._batch = jobs.given.batch.global_
@@ -267,7 +268,7 @@ class Space:
             for method, (expert, each) in product(methods, choices.experts):
                 mesh = Mesh(*degrees, method, expert, each)
                 self.possible += len(orders) * below
-                if problem := self._rules.of_mesh(mesh):
+                if problem := self.rules.of_mesh(mesh):
                     self.excluded[problem] += len(orders) * below
                     continue
                 yield from (mesh._replace(order=order) for order in orders)
@@ -276,14 +277,14 @@ class Space:
         below = len(self._choices.shardings) * len(self._choices.shapes)
         for micro, shared in self._choices.microbatches:
             cell = Cell(mesh, micro, shared)
-            if problem := self._rules.of_cell(cell):
+            if problem := self.rules.of_cell(cell):
                 self.excluded[problem] += below
             else:
                 yield cell
 
     def _shardings(self, mesh: Mesh, cells: int) -> Iterator[Sharding]:
         for sharding in self._choices.shardings:
-            if problem := self._rules.of_sharding(mesh, sharding):
+            if problem := self.rules.of_sharding(mesh, sharding):
                 self.excluded[problem] += cells * len(self._choices.shapes)
             else:
                 yield sharding
@@ -298,7 +299,7 @@ class Space:
         kept, rows = [], []
         for shape in self._choices.shapes:
             self._deadline.check()
-            problems = [self._rules.of_shape(shape, stages, n) for n in different.tolist()]
+            problems = [self.rules.of_shape(shape, stages, n) for n in different.tolist()]
             for problem, times in zip(problems, occurs.tolist(), strict=True):
                 if problem is not None:
                     self.excluded[problem] += times
