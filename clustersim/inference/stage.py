@@ -78,6 +78,12 @@ class Stage:
         """All-reduces of a layer over a tensor group."""
         return 1 if self._model.parallel_block else 2
 
+    @property
+    def reduces(self) -> int:
+        """All-reduces over a tensor group, of all layers."""
+        separate = self.with_experts if self._layout.attention_data > 1 else 0
+        return self._reduces * self.count - separate
+
     @cached_property
     def launches(self) -> float:
         """Kernels that the host issues where no graph has them [count]."""
@@ -102,9 +108,7 @@ class Stage:
             for launches, each in work.passes:
                 passes = passes + count * self._kernels.passes(each * tokens, launches)
         nbytes = HALF * self._model.hidden * tokens
-        separate = self.with_experts if self._layout.attention_data > 1 else 0
-        reduces = self._reduces * self.count - separate
-        tensor = reduces * self._links.tensor_reduce(nbytes)
+        tensor = self.reduces * self._links.tensor_reduce(nbytes)
         return {"weights": weights, "compute": compute, "elementwise": passes, "tensor": tensor}
 
     def dense_seconds(self, tokens: Floats) -> Floats:
@@ -147,11 +151,26 @@ class Stage:
         shape = self._model.experts
         if not self.with_experts or self._layout.attention_data == 1 or shape is None:
             return np.zeros_like(tokens)
-        narrow = WEIGHTS[self._formats.weight("experts")] <= WEIGHTS["fp8-block"]
         share = tokens / self._layout.tensor
         return self.with_experts * self._links.exchange(
-            share, shape.top_k, self._model.hidden, 1.0 if narrow else HALF, prompts=prompts
+            share, shape.top_k, self._model.hidden, self._sent_width, prompts=prompts
         )
+
+    def exchanged(self, tokens: float) -> float:
+        """Return what a device sends of `tokens` to and from the experts of a layer [B]."""
+        shape = self._model.experts
+        if not self.with_experts or self._layout.attention_data == 1 or shape is None:
+            return 0.0
+        chosen = min(shape.top_k, self._layout.stage)
+        return (
+            tokens / self._layout.tensor * chosen * self._model.hidden * (self._sent_width + HALF)
+        )
+
+    @property
+    def _sent_width(self) -> float:
+        """Size of a number on its way to its expert [B]."""
+        narrow = WEIGHTS[self._formats.weight("experts")] <= WEIGHTS["fp8-block"]
+        return 1.0 if narrow else HALF
 
     def decode(
         self, sequences: Floats, keys: Floats, queries: int = 1, *, together: bool = False

@@ -67,6 +67,27 @@ NO_DRAFTING: Final = Drafting()
 """No speculative decoding."""
 
 
+class Sent(NamedTuple):
+    """The messages of one kind of a step.
+
+    Attributes
+    ----------
+    part : of the time of a step that they take
+    operation : of the devices that send together
+    nbytes : of one message [B]
+    repeats : of them, one after another [count]
+    seconds : of all [s]
+    overlapped : whether one half of the batch computes while the other sends
+    """
+
+    part: str
+    operation: str
+    nbytes: float
+    repeats: int
+    seconds: float = 0.0
+    overlapped: bool = False
+
+
 class StepCosts:
     """The cost of the steps of a replica.
 
@@ -124,6 +145,38 @@ class StepCosts:
         if len(self.stages) == 1:
             return StepTime(total, shown, total)
         return StepTime(total, shown, slowest + drafted + host + sent / self._hops)
+
+    def sent(self, batch: Batch) -> list[Sent]:
+        """Return the messages of a step between devices, by the part of its time.
+
+        Those from stage to stage are of one hop.
+        """
+        parts, each = self.step(batch).parts, self._tokens(batch)[0]
+        width, stages = HALF * self.replica.model.hidden * each, self.stages
+        exchanged = max(stage.exchanged(each) for stage in stages)
+        every = (
+            Sent("tensor", "all-reduce", width, sum(stage.reduces for stage in stages)),
+            Sent("expert", "all-to-all", exchanged, sum(stage.with_experts for stage in stages)),
+            Sent("pipeline", "send", width, 1),
+        )
+        if self._overlaps:
+            parts = {**parts, "expert": self._exchanging(batch)}
+        hops = {"pipeline": self._hops}
+        return [
+            sent._replace(
+                seconds=parts[sent.part] / hops.get(sent.part, 1),
+                overlapped=self._overlaps and sent.part == "expert",
+            )
+            for sent in every
+            if sent.part in parts
+        ]
+
+    def _exchanging(self, batch: Batch) -> float:
+        """Return the time of the exchange with experts, whether or not it is overlapped [s]."""
+        return sum(
+            count * self._parts(times, batch, 1.0).get("expert", 0.0)
+            for times, count in self._exact
+        )
 
     def products(self, batch: Batch) -> dict[tuple[str, str], float]:
         """Return the times of the products of a step by part and shape, of all layers [s]."""

@@ -46,11 +46,13 @@ class TrafficFile(Strict):
 
 
 class JobFile(Strict):
-    """A job of a shared machine: a training step that is repeated, or plain traffic."""
+    """A job of a shared machine: steps of training or of a service, or plain traffic."""
 
     name: Line | None = Field(None, description="name; that of the scenario if missing")
     scenario: str | dict[str, Any] | None = Field(
-        None, description="file or name of the scenario of a training step, or its keys and values"
+        None,
+        description="file or name of the scenario of a training step or a service, or its keys and"
+        " values",
     )
     set: dict[str, Any] = Field({}, description="changes of that scenario, by dotted key")
     traffic: TrafficFile | None = Field(None, description="plain traffic instead of a scenario")

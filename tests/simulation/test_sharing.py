@@ -229,7 +229,7 @@ def test_nodes_are_assigned_by_rule():
         ([{**SMALL, "copies": 3}], "all jobs together need 12 nodes, and the machine has 8"),
         ([{**SMALL, "copies": 2, "nodes": "0-3"}], "2 jobs cannot have the same nodes"),
         ([{"scenario": "korthikanti-22b"}], "jobs[0]: korthikanti-22b: no such"),
-        ([{"scenario": "llama3-70b-h100-serving"}], "a service is no job of a shared machine"),
+        ([{"scenario": "superpod-two-175b"}], "a shared machine is no job of another one"),
         ([{**SMALL, "set": {"plan.data": "x"}}], "jobs[0]: --set plan.data=x"),
         ([{**SMALL, "set": {"cluster.nodes": 4}}], "the jobs have one machine"),
         ([{**exchange(2), "set": {"a": 1}}], "set: has no effect on traffic"),

@@ -8,6 +8,7 @@ from clustersim.catalog.finding import entry_names, find
 SHARED = [name for name in entry_names("scenario") if "jobs" in find("scenario", name).data]
 
 SLOWED = {
+    "h800-decode-next-to-training": 1.367,
     "superpod-hashed-neighbours": 1.373,
     "superpod-two-175b": 1.0,
     "selene-checkpoint-storm": 1.340,

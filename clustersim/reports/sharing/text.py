@@ -18,6 +18,9 @@ from clustersim.units import counted, format_number, format_seconds
 SAME = 5e-4
 """Slowdown below which a job is as fast as alone."""
 
+UNITS = {"training step": "step", "service": "mean step", "traffic": "pause and traffic"}
+"""What each kind of job repeats."""
+
 MOST_LINKS = 5
 """Links that the text has."""
 
@@ -72,7 +75,7 @@ def rows(answer: ShareAnswer) -> Iterator[Row]:
 
 def described(job: JobAnswer) -> str:
     """Return a job in a line."""
-    step = "step" if job.tokens_per_s is not None else "pause and traffic"
+    step = UNITS[job.kind]
     spread = ""
     if job.most_s > job.least_s * (1 + SAME):
         spread = f" ({format_seconds(job.least_s)} to {format_seconds(job.most_s)})"

@@ -1,6 +1,7 @@
 """The jobs of a shared machine: each as traffic on its links, and as a graph of operations.
 
 scenario --its layout, on its nodes of the machine--> compilation --folded--> operations
+service  --its mean step----------------------------------------------^
 traffic  --one collective after another-----------------------------^
 """
 
@@ -19,18 +20,25 @@ from clustersim.catalog.tree import dotted
 from clustersim.engine.program_operations import operations_of
 from clustersim.errors import ClustersimError, ScenarioError
 from clustersim.memory.peak import estimate_memory
-from clustersim.memory.verdict import MemoryAnswer
 from clustersim.plan.placement import Placement, place
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.compile import Compilation
 from clustersim.program.fold import Folded, JobTraffic
 from clustersim.program.job import Job
 from clustersim.program.operations import Operations
-from clustersim.scenario.load import Loaded, LoadedService, LoadedSharing, from_origin
+from clustersim.scenario.load import (
+    Loaded,
+    LoadedJob,
+    LoadedService,
+    LoadedSharing,
+    from_origin,
+)
 from clustersim.scenario.origins import UNTITLED, Origin, origin_of
 from clustersim.scenario.sharing import JobFile, TrafficFile
 from clustersim.scenario.training import CheckpointFile
+from clustersim.simulation.sharing.job import SharedJob
 from clustersim.simulation.sharing.nodes import Need, assign_nodes
+from clustersim.simulation.sharing.services import SharedService
 from clustersim.simulation.sharing.storage import SharedStorage
 from clustersim.simulation.step.build import (
     assembled_job,
@@ -51,52 +59,6 @@ TRAFFIC: Final = ("traffic",)
 
 SAVE: Final = ("save",)
 """Name of the traffic of a checkpoint."""
-
-
-class SharedJob:
-    """A job on its nodes of a shared machine.
-
-    Attributes
-    ----------
-    kind : ``training step`` or ``traffic``
-    start : instant of its first step [s]
-    phase : the same as a share of a step alone, which is added
-    steps : steps of one pass through its graph of operations
-    tokens : of one step; None of plain traffic
-    memory : whether it fits; None of plain traffic
-    """
-
-    kind: str
-    phase: float = 0.0
-    steps: int = 1
-
-    def __init__(
-        self, name: str, nodes: tuple[int, ...], start: float,
-        tokens: int | None = None, memory: MemoryAnswer | None = None,
-    ) -> None:  # fmt: skip
-        self.name, self.nodes, self.start = name, nodes, start
-        self.tokens, self.memory = tokens, memory
-
-    @property
-    def carried(self) -> tuple[Integers, Floats]:
-        """Bytes of one step on each link that it uses, by number [B]."""
-        raise NotImplementedError
-
-    @property
-    def traffic(self) -> JobTraffic:
-        """Its traffic on the links of the machine."""
-        raise NotImplementedError
-
-    def alone(self) -> float | None:
-        """Return the time of a step with the machine to itself [s]; None if a replay states it."""
-        raise NotImplementedError
-
-    def meets(self, links: Booleans) -> None:
-        """Let collectives inside blocks share links that other jobs use as well."""
-
-    def operations(self, folded: Folded) -> Operations:
-        """Return one pass as a graph of operations."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -287,9 +249,9 @@ class PlacedJobs:
                 job.meets(met)
 
 
-def jobs_of(loaded: LoadedSharing) -> list[Loaded]:
+def jobs_of(loaded: LoadedSharing) -> list[LoadedJob]:
     """Return the scenarios of the jobs of a shared machine; plain traffic has none."""
-    return [draft.step for draft in _drafts(loaded) if draft.step is not None]
+    return [draft.own for draft in _drafts(loaded) if draft.own is not None]
 
 
 def _drafts(loaded: LoadedSharing) -> "list[_Draft]":
@@ -302,13 +264,13 @@ class _Draft:
 
     def __init__(self, loaded: LoadedSharing, number: int, file: JobFile) -> None:
         self.file, self._sharing, self._number = file, loaded, number
-        self.step = None if file.traffic is not None else self._loaded_step()
-        if self.step is None:
+        self.own = None if file.traffic is not None else self._on_its_nodes()
+        if self.own is None:
             assert file.traffic is not None
             self.count = file.traffic.nodes
         else:
-            self.count = self.step.scenario.cluster.nodes
-        self.name = file.name or ("traffic" if self.step is None else self.step.name)
+            self.count = self.own.scenario.cluster.nodes
+        self.name = file.name or ("traffic" if self.own is None else self.own.name)
 
     def where(self, *path: str) -> str:
         """Return the place of a key of this job, with which a message begins."""
@@ -322,15 +284,20 @@ class _Draft:
         if traffic is not None:
             rows = _rows(name, traffic, nodes, cluster, storage)
             return SharedTraffic(name, traffic, rows, cluster, nodes, start)
-        assert self.step is not None
-        job = self._placed(nodes, cluster)
-        return SharedStep(name, self.step, job, nodes, start, self._saves(job, nodes, storage))
+        if isinstance(self.own, LoadedService):
+            return SharedService(name, self.own, nodes, cluster, start)
+        assert self.own is not None
+        job = self._placed(self.own, nodes, cluster)
+        saves = self._saves(self.own, job, nodes, storage)
+        return SharedStep(name, self.own, job, nodes, start, saves)
 
-    def _saves(self, job: Job, nodes: tuple[int, ...], storage: SharedStorage) -> Saves | None:
+    def _saves(
+        self, loaded: Loaded, job: Job, nodes: tuple[int, ...], storage: SharedStorage
+    ) -> Saves | None:
         """Return the saves of a training job; None without any."""
-        if self.file.save_every is None or self.step is None:
+        if self.file.save_every is None:
             return None
-        training = self.step.scenario.training
+        training = loaded.scenario.training
         checkpoint = CheckpointFile() if training is None else training.checkpoint
         mode = checkpoint.mode
         if mode not in ("synchronous", "asynchronous"):
@@ -343,23 +310,29 @@ class _Draft:
         copied = copy_seconds(job, states) if mode == "asynchronous" else None
         return Saves(self.file.save_every, storage.moved("save", nodes, nbytes), copied)
 
-    def _loaded_step(self) -> Loaded:
-        """Return the scenario of its step on as many nodes as its layout has devices."""
-        cluster = self._sharing.scenario.cluster
-        loaded = self._own_scenario()
-        if loaded.scenario.disturbances:
+    def _on_its_nodes(self) -> LoadedJob:
+        """Return its scenario on as many nodes as its layout has devices."""
+        cluster, own = self._sharing.scenario.cluster, self._own_scenario()
+        if isinstance(own, LoadedService):
+            if self.file.save_every is not None:
+                raise ScenarioError(f"{self.where('save_every')}: a service has no checkpoint")
+            use = cluster.model_copy(update={"nodes": -(-own.scenario.devices // self._size)})
+            return replace(own, scenario=own.scenario.model_copy(update={"cluster": use}))
+        if own.scenario.disturbances:
             raise ScenarioError(
-                f"{loaded.where('disturbances')}: a job of a shared machine has none (leave them"
-                " out)"
+                f"{own.where('disturbances')}: a job of a shared machine has none (leave them out)"
             )
-        plan = loaded.scenario.plan
+        plan = own.scenario.plan
         ranks = plan.tensor * plan.pipeline * plan.data * plan.context
-        count = -(-ranks // cluster.node.devices)
-        use = cluster.model_copy(update={"nodes": count})
-        scenario = loaded.scenario.model_copy(update={"cluster": use})
-        return replace(loaded, scenario=scenario)
+        use = cluster.model_copy(update={"nodes": -(-ranks // self._size)})
+        return replace(own, scenario=own.scenario.model_copy(update={"cluster": use}))
 
-    def _own_scenario(self) -> Loaded:
+    @property
+    def _size(self) -> int:
+        """Devices of a node."""
+        return self._sharing.scenario.cluster.node.devices
+
+    def _own_scenario(self) -> LoadedJob:
         source, changes = self.file.scenario, changes_of(self.file.set)
         machine = next((change for change in changes if change.path[0] == "cluster"), None)
         if machine is not None:
@@ -375,11 +348,10 @@ class _Draft:
         except ClustersimError as problem:
             lines = "\n".join(f"{self.where()}: {line}" for line in str(problem).splitlines())
             raise type(problem)(lines) from None
-        if not isinstance(loaded, Loaded):
-            what = "a service" if isinstance(loaded, LoadedService) else "a shared machine"
+        if isinstance(loaded, LoadedSharing):
             raise ScenarioError(
-                f"{self.where('scenario')}: {what} is no job of a shared machine (training steps"
-                " and traffic are)"
+                f"{self.where('scenario')}: a shared machine is no job of another one (training"
+                " steps, services and traffic are)"
             )
         return replace(loaded, origin=replace(loaded.origin, name=self.file.name or loaded.name))
 
@@ -397,10 +369,8 @@ class _Draft:
         file = (Path() if folder is None else folder) / name
         return str(file) if file.is_file() else name
 
-    def _placed(self, nodes: tuple[int, ...], machine: Cluster) -> Job:
+    def _placed(self, loaded: Loaded, nodes: tuple[int, ...], machine: Cluster) -> Job:
         """Return the job on its nodes, in the layout that it has on a machine of its own."""
-        loaded = self.step
-        assert loaded is not None
         scenario, schedule = loaded.scenario, schedule_of(loaded)
         model = model_of(scenario)
         layout = layout_of(scenario, schedule, model)
