@@ -215,7 +215,7 @@ def one_job(loaded: LoadedScenario) -> LoadedJob:
     if isinstance(loaded, LoadedSharing):
         raise ScenarioError(
             f"{loaded.where('jobs')}: several jobs on one machine (simulate them with: clustersim"
-            " share)"
+            " share; their places and numbers: clustersim sweep --over jobs.0.copies=1,2,4)"
         )
     return loaded
 

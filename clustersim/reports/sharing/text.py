@@ -21,6 +21,9 @@ SAME = 5e-4
 UNITS = {"training step": "step", "service": "mean step", "traffic": "pause and traffic"}
 """What each kind of job repeats."""
 
+MOST_USERS = 4
+"""Jobs that the line of a link names."""
+
 MOST_LINKS = 5
 """Links that the text has."""
 
@@ -130,6 +133,9 @@ def link_text(link: str, count: int) -> str:
 def described_link(link: SharedLink) -> str:
     """Return the load of a link by job."""
     total = percent(fsum(link.load.values()))
-    parts = ", ".join(f"{job} {percent(share)}" for job, share in link.load.items())
+    by_load = sorted(link.load.items(), key=lambda pair: -pair[1])
+    named = [f"{job} {percent(share)}" for job, share in by_load[:MOST_USERS]]
+    more = [f"and {len(by_load) - MOST_USERS} more"] if len(by_load) > MOST_USERS else []
+    parts = ", ".join([*named, *more])
     waits = "; traffic waits" if link.contended else ""
     return f"{link_text(link.link, link.links)}: {total} in use ({parts}){waits}"
