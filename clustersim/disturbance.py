@@ -13,9 +13,9 @@ Random numbers of causes: each from a generator of its own, so that one cause mo
 generator(name, seed, replication, number)     the same numbers whatever else the job has
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 from zlib import crc32
 
 import numpy as np
@@ -36,12 +36,18 @@ class Cause:
     ----------
     name : of its own among the causes of a job
     seed : of its random numbers
-    devices : the devices that it concerns; None for all of the job
+    devices : the devices that it concerns, by their numbers in the job; None for all of it
     """
 
     name: str
     seed: int = 0
     devices: frozenset[int] | None = None
+
+    def on(self, numbers: Mapping[int, int]) -> Self:
+        """Return the same cause on devices of other numbers."""
+        if self.devices is None:
+            return self
+        return replace(self, devices=frozenset(numbers[device] for device in self.devices))
 
     def concerns(self, device: int) -> bool:
         """Return whether a device is concerned."""

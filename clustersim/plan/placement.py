@@ -50,6 +50,12 @@ class Placement:
         """The devices that share a microbatch, by stage, replica and part of the cell."""
         return self.mesh.reshape(self.plan.pipeline, self.plan.data, self.plan.cell)
 
+    @cached_property
+    def own(self) -> "Placement":
+        """The same on a machine without other devices: their numbers among those of the job."""
+        _, numbers = np.unique(self.devices, return_inverse=True)
+        return Placement(self.plan, tuple(numbers.tolist()))
+
     # Groups of every cell, cells by stage and then by replica: an array of cell, group and member.
 
     def tensor_groups(self) -> Integers:

@@ -190,6 +190,13 @@ class FailedCableFile(DisturbanceFile):
     link: Line = Field(description="name of one of its links, as in the answer: leaf0>spines0")
 
 
+class FailedSwitchFile(DisturbanceFile):
+    """A switch that carries nothing: its cables fail, and the NICs on it."""
+
+    type: Literal["failed-switch"]
+    switch: Line = Field(description="name of the switch, as in those of its cables: spine0.3")
+
+
 def _check_histogram(histogram: list[tuple[float, float]] | list[tuple[int, float]]) -> None:
     if not sum(weight for _, weight in histogram):
         raise ValueError("histogram: is empty (list pairs of a value and how often it occurs)")
@@ -213,6 +220,7 @@ Disturbance = Annotated[
     | SlowLinkFile
     | SlowNicFile
     | FailedNicFile
-    | FailedCableFile,
+    | FailedCableFile
+    | FailedSwitchFile,
     Field(discriminator="type"),
 ]

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from clustersim.catalog.facts import Bytes, Count, Line, Nodes, Seconds, Strict, Whole
 from clustersim.catalog.libraries import OPERATIONS
+from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.schema import ClusterName, ClusterUse, Expecting
 
 PLACES: Final = ("contiguous", "interleaved", "scattered")
@@ -96,6 +97,9 @@ class SharingBase(Expecting):
     seed: Whole = Field(0, description="of nodes that are scattered, and of random phases")
     replications: Annotated[int, Field(ge=1, le=1_000, strict=True)] = Field(
         1, description="draws of nodes and phases, with this seed and the next ones"
+    )
+    disturbances: list[Disturbance] = Field(
+        [], description="what makes some devices or links of the machine differ from the others"
     )
     assumed: dict[str, str] = Field({}, description="keys without a source, with the reason")
     published: ClassVar[tuple[()]] = ()  # of single jobs

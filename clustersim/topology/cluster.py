@@ -71,6 +71,7 @@ class Cluster:
         self._paths: dict[tuple[int, int], int] = {}
         self._of_path: list[tuple[int, int]] = []
         self._path_counts: dict[int, int] = {}
+        self._alive: dict[int, Integers] = {}
         self._ports: dict[int, Port] = {}
         self._relays: dict[tuple[int, int], int] = {}
 
@@ -112,9 +113,9 @@ class Cluster:
         if node_a == node_b:
             return list(self.node_at(node_a).hops(name_a, local_a, local_b))
         out, home = self.port(a), self.port(b)
-        paths = min(self.fabric.path_count(out.switch, home.switch), MOST_PATHS)
-        numbers = (np.array([number]) for number in (paths, a, b, part))
-        path_number = int(self._chosen(*numbers)[0])
+        ends = [np.array([number]) for number in (a, b, part)]
+        switches = [self._switches(end) for end in ends[:2]]
+        path_number = int(self._chosen(*ends, *switches)[0])
         return [
             *self.node_at(node_a).to_nic(name_a, local_a),
             out.up,
@@ -245,10 +246,39 @@ class Cluster:
     def _nics(self) -> Integers:
         return np.array(self.node.nic_of, dtype=np.int64)
 
-    def _chosen(self, counts: Integers, a: Integers, b: Integers, part: Integers) -> Integers:
-        """Return the path of a part of each message, of as many as there are."""
+    def _chosen(
+        self, a: Integers, b: Integers, part: Integers, up: Integers, down: Integers
+    ) -> Integers:
+        """Return the path of a part of each message, among those without failed links."""
         place = self.fabric.places(*self._nic_of(b))
-        return chosen_paths(self.fabric, Flows(counts, a, b, place, part))
+        flows = Flows(self._counts(up, down), a, b, place, part)
+        paths = chosen_paths(self.fabric, flows)
+        if not self.faults.failed or not self.fabric.several_paths:
+            return paths
+        both = np.stack([up * MOST_SWITCHES + down, paths])
+        different, inverse = np.unique(both, axis=1, return_inverse=True)
+        for number, (pair, path) in enumerate(zip(*different.tolist(), strict=True)):
+            if self._blocked(pair, path):
+                (moved,) = np.nonzero(inverse.ravel() == number)
+                paths[moved] = self._rerouted(pair, path, Flows(*(each[moved] for each in flows)))
+        return paths
+
+    def _blocked(self, pair: int, path: int) -> bool:
+        """Return whether a path between two switches has a failed link."""
+        up, down = map(self.fabric.switch_of, divmod(pair, MOST_SWITCHES))
+        return self.faults.blocked(self.fabric.between(up, down, path))
+
+    def _rerouted(self, pair: int, path: int, flows: Flows) -> Integers:
+        """Return other paths of flows, chosen among those without failed links; else the same."""
+        if pair not in self._alive:
+            up, down = map(self.fabric.switch_of, divmod(pair, MOST_SWITCHES))
+            self._alive[pair] = np.array(self._detours.alive(up, down), dtype=np.int64)
+        alive = self._alive[pair]
+        if not len(alive):
+            return np.full_like(flows.part, path)
+        counts = np.full_like(flows.counts, len(alive))
+        moved = flows._replace(counts=counts, part=flows.part + 1)
+        return alive[chosen_paths(self.fabric, moved) % len(alive)]
 
     def _counts(self, up: Integers, down: Integers) -> Integers:
         """Return the equal paths between pairs of switches."""
@@ -262,7 +292,7 @@ class Cluster:
         pairs = up * MOST_SWITCHES + down
         if not self.fabric.several_paths:
             return pairs
-        paths = self._chosen(self._counts(up, down), a, b, part)
+        paths = self._chosen(a, b, part, up, down)
         both, index = np.unique(np.stack([pairs, paths]), axis=1, return_inverse=True)
         known = self._paths
         for key in zip(*both.tolist(), strict=True):

@@ -3,24 +3,25 @@
 slow link, slow NIC     a share of the bandwidth remains
 failed NIC              the devices of its node use the other NICs
 failed cable            of a bundle: the others remain; a single one: routes go around it
+failed switch           all of its cables; the NICs on it fail
 
 Routes between switches around links that carry nothing.
 
-leaf0 --x-- spine0 --- leaf1        the same flow takes spine1, an equal path; without one, the
-  +-------- spine1 -----+           shortest other path of single cables
+leaf0 --x-- spine0 --- leaf1        the same flow takes another equal path, chosen as before;
+  +-------- spine1 -----+           without one, the shortest other path of single cables
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, product
 from typing import TYPE_CHECKING, Final
 
 from clustersim.catalog.tree import nearest
 from clustersim.errors import PlanError
 from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.link_names import is_of_nic, links_like, node_of, reverse
-from clustersim.topology.links import Hop, Port
+from clustersim.topology.links import Hop, Port, Switch
 from clustersim.topology.node import Node, end_name
 
 if TYPE_CHECKING:
@@ -46,15 +47,27 @@ class FailedCable:
 
 @dataclass(frozen=True)
 class FaultyNic:
-    """A NIC of which a `share` of the bandwidth remains; 0 for a failed one."""
+    """A NIC of which a `share` of the bandwidth remains; 0 for a failed one.
+
+    `key` is what messages name: the NIC, or the switch that it is on.
+    """
 
     node: int
     nic: int
     share: float
     where: str
+    key: str = "nic"
 
 
-Fault = SlowLink | FailedCable | FaultyNic
+@dataclass(frozen=True)
+class FailedSwitch:
+    """A switch that carries nothing."""
+
+    switch: str
+    where: str
+
+
+Fault = SlowLink | FailedCable | FailedSwitch | FaultyNic
 
 
 @dataclass(frozen=True)
@@ -110,12 +123,14 @@ def find_faults(faults: Sequence[Fault], node: Node, fabric: Fabric, nodes: int)
     shares: dict[str, float] = {}
     failed: dict[str, str] = {}
     lost: dict[int, dict[int, str]] = {}
-    for fault in faults:
+    for fault in _single_faults(faults, node, fabric, nodes):
         if isinstance(fault, FaultyNic):
             port = _port(fault, node, fabric, nodes)
             if not fault.share:
-                lost.setdefault(fault.node, {})[fault.nic] = fault.where
+                lost.setdefault(fault.node, {})[fault.nic] = f"{fault.where}.{fault.key}"
             remaining = dict.fromkeys((port.up.name, port.down.name), fault.share or 1.0)
+        elif isinstance(fault, FailedSwitch):
+            remaining = _without_switch(fault, fabric, nodes)
         else:
             known = links_like(fault.link, node, fabric, nodes)
             _check_known(fault, known)
@@ -126,12 +141,54 @@ def find_faults(faults: Sequence[Fault], node: Node, fabric: Fabric, nodes: int)
         for link, share in remaining.items():
             shares[link] = shares.get(link, 1.0) * share
             if not share:
-                failed[link] = fault.where
+                key = "switch" if isinstance(fault, FailedSwitch) else "link"
+                failed[link] = f"{fault.where}.{key}"
     return Faults(
         {link: share for link, share in shares.items() if 0.0 < share < 1.0},
         failed,
         dict(_changed_nodes(node, lost, failed)),
     )
+
+
+def _single_faults(
+    faults: Sequence[Fault], node: Node, fabric: Fabric, nodes: int
+) -> Iterator[Fault]:
+    """Yield faults, with the failed NICs of the nodes on a failed switch."""
+    for fault in faults:
+        yield fault
+        if isinstance(fault, FailedSwitch):
+            for number, nic in product(range(nodes), range(len(node.nic_ends))):
+                if fabric.port(number, nic).switch_name == fault.switch:
+                    yield FaultyNic(number, nic, 0.0, fault.where, "switch")
+
+
+def _without_switch(fault: FailedSwitch, fabric: Fabric, nodes: int) -> dict[str, float]:
+    """Return the share that remains of each link with cables of a switch."""
+    cables = [*fabric.edges(nodes)]
+    own = [each for each in cables if fault.switch in each[:2]]
+    switches = {end for a, b, _ in cables for end in (a, b)}
+    ports = {
+        fabric.port(number, nic).switch_name
+        for number in range(nodes)
+        for nic in range(fabric.nics)
+    }
+    if fault.switch not in switches | ports:
+        known = [*dict.fromkeys(end for a, b, _ in cables for end in (a, b)), *sorted(ports)]
+        example = f" (a switch is '{known[0]}')" if known else ""
+        raise PlanError(
+            f"{fault.where}.switch: '{fault.switch}' is no switch of the job's machine"
+            f"{nearest(fault.switch, known) or example}"
+        )
+    lost: dict[Hop, float] = {}
+    for a, b, cable in own:
+        for link in fabric.links_of(a, b, cable):
+            lost[link] = lost.get(link, 0.0) + cable.bandwidth
+    shares = {link.name: 1.0 - width / link.bandwidth for link, width in lost.items()}
+    return {link: share if share > NOTHING else 0.0 for link, share in shares.items()}
+
+
+NOTHING: Final = 1e-9
+"""Share of a link below which it carries nothing: rounding."""
 
 
 def _port(fault: FaultyNic, node: Node, fabric: Fabric, nodes: int) -> Port:
@@ -166,7 +223,7 @@ def _without_one_cable(link: Hop, fabric: Fabric) -> float:
     if not isinstance(cable, Hop) or node_of(link.name) is not None:
         return 0.0
     share = 1.0 - cable.bandwidth / link.bandwidth
-    return share if share > 1e-9 else 0.0
+    return share if share > NOTHING else 0.0
 
 
 def _changed_nodes(
@@ -182,7 +239,7 @@ def _changed_nodes(
         nics, links = lost.get(number, {}), cut.get(number, {})
         if len(nics) == len(node.nic_ends):
             raise PlanError(
-                f"{[*nics.values()][-1]}.nic: no NIC of node {number} remains, which cuts the job"
+                f"{[*nics.values()][-1]}: no NIC of node {number} remains, which cuts the job"
                 " in two (leave one of its NICs)"
             )
         cables = tuple(
@@ -201,7 +258,7 @@ def _check_whole(node: Node, number: int, where: str) -> None:
     ends = dict.fromkeys((*range(node.devices), *node.nic_ends))
     if node.crossbar is not None or any(pair not in node.paths for pair in permutations(ends, 2)):
         raise PlanError(
-            f"{where}.link: a device of node {number} has no other way to the rest, which cuts the"
+            f"{where}: a device of node {number} has no other way to the rest, which cuts the"
             " job in two (use type: slow-link, or leave it out)"
         )
 
@@ -266,6 +323,15 @@ class Detours:
             return [graph.edges[ends]["hop"] for ends in pairwise(path)]
         where = self._faults.failed[culprit]
         raise PlanError(
-            f"{where}.link: without {culprit} there is no route from {a} to {b}, which"
+            f"{where}: without {culprit} there is no route from {a} to {b}, which"
             " cuts the job in two (use type: slow-link, or leave it out)"
         )
+
+    def alive(self, a: Switch, b: Switch) -> list[int]:
+        """Return the equal paths between two switches that have no failed link."""
+        count = min(self._fabric.path_count(a, b), MOST_PATHS)
+        return [
+            path
+            for path in range(count)
+            if not self._faults.blocked(self._fabric.between(a, b, path))
+        ]

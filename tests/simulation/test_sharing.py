@@ -196,6 +196,66 @@ def test_a_job_that_does_not_fit_says_so():
     assert not answer.memory.fits
 
 
+# --- faults ---------------------------------------------------------------------------------------
+
+
+def test_a_failed_spine_slows_jobs_by_the_cables_that_are_lost():
+    """An exchange that is limited by four cables of a leaf has three."""
+    spine = {"type": "failed-switch", "switch": "spine0.1"}
+    jobs = [exchange(16) | {"copies": 2}]
+    whole, failed = (
+        shared(OVERSUBSCRIBED, *jobs, steps=4, disturbances=faults) for faults in ([], [spine])
+    )
+
+    for before, after in zip(whole.jobs, failed.jobs, strict=True):
+        assert after.shared_s / before.shared_s == pytest.approx(4 / 3, rel=0.01)
+        assert after.alone_s > 1.2 * before.alone_s
+
+
+def test_jobs_that_took_a_failed_spine_meet_others():
+    """Rings that had cables of their own by static routing share one after the failure."""
+    spine = {"type": "failed-switch", "switch": "spine0.1"}
+    cluster = OVERSUBSCRIBED | {"fabric": {"leaf_uplinks": 4, "routing": "static"}}
+    jobs = [{**GPT, "nodes": "interleaved", "copies": 2}]
+    whole, failed = (
+        shared(cluster, *jobs, steps=4, disturbances=faults) for faults in ([], [spine])
+    )
+
+    assert [job.slowdown for job in whole.jobs] == pytest.approx([1, 1])
+    assert max(job.slowdown for job in failed.jobs) > 1.2
+
+
+def test_a_disturbance_of_the_machine_is_that_of_the_job_on_it():
+    """A slow node slows the job that has it, as much as the same disturbance in its scenario."""
+    slow = {"type": "slow-device", "factor": 1.2}
+    cluster = {"name": "superpod-a100", "nodes": 32}
+    job = {**GPT, "nodes": "interleaved"}
+    plain, of_machine, own = (
+        shared(cluster, one, {**job, "name": "other"}, steps=2, disturbances=faults).jobs
+        for one, faults in (
+            (job, []),
+            (job, [slow | {"nodes": [6]}]),
+            ({**job, "set": {**job["set"], "disturbances": [slow | {"nodes": [3]}]}}, []),
+        )
+    )
+
+    assert of_machine[0].shared_s > 1.05 * plain[0].shared_s
+    assert of_machine[0].shared_s == pytest.approx(own[0].shared_s, rel=1e-12)
+    assert of_machine[1].shared_s == pytest.approx(plain[1].shared_s, rel=1e-12)
+
+
+def test_a_disturbed_job_alone_takes_the_time_of_its_run():
+    """With the random numbers of the first step."""
+    jitter = [{"type": "jitter", "deviation": 0.1}, {"type": "late-host", "delay": "20 us"}]
+    changes = {**SMALL["set"], "disturbances": jitter}
+    nodes = {"name": "selene", "nodes": 4}
+    answer = shared(nodes, {"scenario": SMALL["scenario"], "set": changes}, steps=2)
+    plain = simulate(SMALL["scenario"], {**changes, "cluster.nodes": 4})
+
+    assert answer.jobs[0].alone_s == pytest.approx(plain.step_time, rel=1e-12)
+    assert answer.jobs[0].shared_s == pytest.approx(plain.step_time, rel=1e-12)
+
+
 # --- nodes ----------------------------------------------------------------------------------------
 
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.errors import PlanError
 from clustersim.scenario.machine import load_cluster
 from clustersim.topology.cluster import build_cluster
-from clustersim.topology.faults import FailedCable, FaultyNic, SlowLink
+from clustersim.topology.faults import FailedCable, FailedSwitch, FaultyNic, SlowLink
 
 MODEST = settings(max_examples=20, deadline=None)
 
@@ -156,6 +157,74 @@ def test_flows_of_a_failed_cable_take_the_others(routing):
 
     assert loads[link] == 0
     assert leaving == pytest.approx(20)
+
+
+@pytest.mark.parametrize("routing", ["hashed", "static", "sprayed"])
+def test_flows_of_a_failed_spine_spread_over_the_others(routing):
+    """Those that took it are chosen anew; all others keep their cables."""
+    plain = machine("superpod-a100", 40, routing=routing)
+    failed = machine("superpod-a100", 40, FailedSwitch("spine0.3", "here"), routing=routing)
+    pairs = [
+        (8 * node + rail, 8 * (20 + (node + step) % 20) + rail)
+        for node in range(20)
+        for rail in range(8)
+        for step in range(4)
+    ]
+    before, after = (crossings(each, pairs) for each in (plain, failed))
+    moved = {
+        link: after[link] - before[link]
+        for link in {*before, *after}
+        if link.startswith("leaf") and abs(after[link] - before[link]) > 1e-9
+    }
+    gained = [more for more in moved.values() if more > 0]
+
+    assert sum(after.values()) == pytest.approx(sum(before.values()))
+    assert {link for link, more in moved.items() if more < 0} == {
+        link for link in before if link.startswith("leaf") and link.endswith(">spine0.3")
+    }
+    assert len(gained) > 3
+    assert max(gained) <= 0.75 * sum(gained)
+
+
+@pytest.mark.parametrize(
+    ("name", "switch", "link", "share"),
+    [
+        ("superpod-a100", "spine0.3", "leaf0>spines0", 19 / 20),
+        ("meta-24k", "core0", "spines0>cores", 438 / 439),
+        ("frontier", "g0s0", "g0s1>group0", 30 / 31),
+    ],
+)
+def test_bundles_lose_the_cables_of_a_failed_switch(name, switch, link, share):
+    """One of each leaf to its spines, of a pod to the cores, and of each switch of a group."""
+    nodes = {"meta-24k": 512, "frontier": 130}.get(name, 40)
+    plain = machine(name, nodes)
+    failed = machine(name, nodes, FailedSwitch(switch, "here"))
+    devices = [0, 8, 8 * 20 if name == "superpod-a100" else 8 * (nodes - 1)]
+    for cluster in (plain, failed):
+        for a, b in ((1, devices[-1]), (devices[-1], 1), (2, devices[1])):
+            cluster.route(a, b)
+    shares = failed.faults.shares
+
+    assert shares[link] == pytest.approx(share)
+
+
+def test_the_nics_on_a_failed_leaf_fail():
+    """Devices of a rail use the NICs of the others; nodes with no other NIC are cut off."""
+    cluster = machine("superpod-a100", 40, FailedSwitch("leaf1", "here"))
+    names = {cluster.links.names[link] for link in cluster.route(1, 9).links}
+
+    assert {*cluster.faults.nodes} == {*range(20)}
+    assert not any(end in name for name in names for end in ("nic1", "leaf1"))
+    with pytest.raises(PlanError, match=r"here\.switch: no NIC of node 0 remains"):
+        machine("meta-24k", 4, FailedSwitch("leaf0", "here"))
+
+
+def test_a_switch_that_is_not_there_is_rejected():
+    """With the nearest name."""
+    with pytest.raises(PlanError, match=r"no switch .* \(did you mean 'spine0.9'\?\)"):
+        machine("superpod-a100", 40, FailedSwitch("spine0.99", "here"))
+    with pytest.raises(PlanError, match=r"here\.switch: without .* cuts the job in two"):
+        machine("meta-24k", 4, FailedSwitch("spine0.0", "here"), leaf_uplinks=1).route(0, 31)
 
 
 def test_a_slow_cable_slows_what_is_sprayed_over_it():

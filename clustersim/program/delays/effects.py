@@ -48,8 +48,8 @@ class RankEffects:
     """
 
     def __init__(self, job: Job) -> None:
-        plan, self._job = job.plan, job
-        self.devices = np.array(job.placement.devices).reshape(plan.pipeline, plan.data, plan.cell)
+        self._job = job
+        self.devices = job.placement.own.cells
         self.jitters = [jitter for jitter in self._causes(Jitter) if not jitter.each_step]
         self.lengths = self._causes(SequenceLengths)
 

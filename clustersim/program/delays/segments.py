@@ -104,13 +104,14 @@ class SyncPoints:
     def _pools(self) -> list[tuple[int, ...]]:
         """For each replica those that it shares groups with, directly or by others."""
         job = self._job
-        cells, count = job.placement.cells, job.plan.data
+        placement, count = job.placement.own, job.plan.data
+        cells = placement.cells
         replica_of = np.empty(cells.size, np.int64)
         replica_of[cells.ravel()] = np.broadcast_to(np.arange(count)[:, None], cells.shape).ravel()
         pool = np.arange(count)
         for stage, axes in self._axes_of_stages.items():
             for axis in sorted(axes - {*OF_CELL}):
-                _join(pool, replica_of[groups_along(job.placement, axis)[stage]])
+                _join(pool, replica_of[groups_along(placement, axis)[stage]])
         members: dict[int, list[int]] = {}
         for replica, number in enumerate(pool.tolist()):
             members.setdefault(number, []).append(replica)

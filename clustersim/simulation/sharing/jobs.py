@@ -48,6 +48,7 @@ from clustersim.simulation.step.build import (
     schedule_of,
 )
 from clustersim.simulation.step.check import check_layout
+from clustersim.simulation.step.disturbed import causes_of, faults_of, shared_causes
 from clustersim.simulation.step.simulate import replay_step
 from clustersim.simulation.training_run.checkpoint_flows import copy_seconds, rank_states
 from clustersim.topology.accelerator import build_accelerator
@@ -216,7 +217,10 @@ class PlacedJobs:
     def __init__(self, loaded: LoadedSharing, draw: int = 0) -> None:
         sharing = loaded.scenario
         seed = sharing.seed + draw
-        self.cluster = build_cluster(sharing.cluster, sharing.cluster.nodes, issuer="training")
+        shared_causes(loaded, frozenset())  # checked, also where all jobs are traffic
+        self.cluster = build_cluster(
+            sharing.cluster, sharing.cluster.nodes, faults=faults_of(loaded), issuer="training"
+        )
         self.storage = SharedStorage(self.cluster, sharing.cluster)
         drafts = [draft for draft in _drafts(loaded) for _ in range(draft.file.copies)]
         needs = [Need(draft.count, draft.file.nodes, draft.where("nodes")) for draft in drafts]
@@ -318,9 +322,10 @@ class _Draft:
                 raise ScenarioError(f"{self.where('save_every')}: a service has no checkpoint")
             use = cluster.model_copy(update={"nodes": -(-own.scenario.devices // self._size)})
             return replace(own, scenario=own.scenario.model_copy(update={"cluster": use}))
-        if own.scenario.disturbances:
+        if faults := faults_of(own):
             raise ScenarioError(
-                f"{own.where('disturbances')}: a job of a shared machine has none (leave them out)"
+                f"{faults[0].where}: a fault of the network is one of the machine, not of a job"
+                " (state it in the list 'disturbances' next to 'jobs')"
             )
         plan = own.scenario.plan
         ranks = plan.tensor * plan.pipeline * plan.data * plan.context
@@ -387,9 +392,16 @@ class _Draft:
             scenario.cluster.node.accelerator, scenario.framework.passes
         )
         placement = Placement(layout, devices)
-        return assembled_job(
+        job = assembled_job(
             loaded, placement, machine.with_accelerator(accelerator), model, schedule
         )
+        of_job = dict(zip(own.devices, placement.own.devices, strict=True))
+        shared = dict(zip(devices, placement.own.devices, strict=True))
+        causes = [
+            *(cause.on(of_job) for cause in causes_of(loaded, own)),
+            *(cause.on(shared) for cause in shared_causes(self._sharing, frozenset(devices))),
+        ]
+        return replace(job, causes=tuple(causes))
 
 
 def _rows(

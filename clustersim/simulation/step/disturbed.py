@@ -21,6 +21,7 @@ from clustersim.scenario.disturbances import (
     Disturbance,
     FailedCableFile,
     FailedNicFile,
+    FailedSwitchFile,
     JitterFile,
     LateHostFile,
     PausesFile,
@@ -30,9 +31,16 @@ from clustersim.scenario.disturbances import (
     SlowLinkFile,
     SlowNicFile,
 )
-from clustersim.scenario.load import Loaded
+from clustersim.scenario.load import Loaded, LoadedSharing
 from clustersim.simulation.step.answer import DisturbanceAnswer
-from clustersim.topology.faults import FailedCable, Fault, FaultyNic, SlowLink, goodput
+from clustersim.topology.faults import (
+    FailedCable,
+    FailedSwitch,
+    Fault,
+    FaultyNic,
+    SlowLink,
+    goodput,
+)
 
 DRAWN: Final = Draw()
 """The first step, with all causes."""
@@ -54,14 +62,42 @@ def causes_of(loaded: Loaded, placement: Placement, draw: Draw = DRAWN) -> tuple
     for disturbance in loaded.scenario.disturbances:
         if type(disturbance) in _FAULTS:
             continue
-        devices = _devices(disturbance, placement, loaded)
-        common = disturbance.title, disturbance.seed, devices
-        cause = _CAUSES[type(disturbance)](disturbance, common)
+        cause = _cause(disturbance, _devices(disturbance, placement, loaded))
         if cause.name in draw.without:
             remaining = cause.removed()
             causes += [] if remaining is None else [remaining]
         else:
             causes.append(cause)
+    return tuple(causes)
+
+
+def _cause(disturbance: Disturbance, devices: frozenset[int] | None) -> Cause:
+    """Return the cause of delay of a disturbance that concerns some devices; None for all."""
+    common = disturbance.title, disturbance.seed, devices
+    return _CAUSES[type(disturbance)](disturbance, common)
+
+
+def shared_causes(loaded: LoadedSharing, devices: frozenset[int]) -> tuple[Cause, ...]:
+    """Return the causes of delay of a shared machine that concern a job on some of its devices.
+
+    Raises
+    ------
+    PlanError
+        one line for each disturbance of a device or node that the machine does not have, or of a
+        stage, and for each name that is not its own.
+    """
+    cluster = loaded.scenario.cluster
+    size, nodes = cluster.node.devices, cluster.nodes
+    limits = {"devices": ("device", nodes * size), "nodes": ("node", nodes), "stages": ("stage", 0)}
+    if problems := [*_names(loaded), *_beyond(loaded, limits, "machine")]:
+        raise PlanError("\n".join(problems))
+    causes = []
+    for disturbance in loaded.scenario.disturbances:
+        if type(disturbance) not in _FAULTS:
+            chosen = _of_nodes(disturbance, size) if isinstance(disturbance, RanksFile) else None
+            concerned = None if chosen is None else chosen & devices
+            if concerned is None or concerned:
+                causes.append(_cause(disturbance, concerned))
     return tuple(causes)
 
 
@@ -77,7 +113,7 @@ def disturbance_answers(loaded: Loaded, placement: Placement) -> tuple[Disturban
     return tuple(answers)
 
 
-def _names(loaded: Loaded) -> Iterator[str]:
+def _names(loaded: Loaded | LoadedSharing) -> Iterator[str]:
     """Check that each disturbance has a name of its own."""
     seen: set[str] = set()
     for number, disturbance in enumerate(loaded.scenario.disturbances):
@@ -98,13 +134,24 @@ def _outside(loaded: Loaded, placement: Placement) -> Iterator[str]:
         "nodes": ("node", scenario.cluster.nodes),
         "stages": ("stage", placement.plan.pipeline),
     }
-    for number, disturbance in enumerate(scenario.disturbances):
+    yield from _beyond(loaded, limits, "job")
+
+
+def _beyond(
+    loaded: Loaded | LoadedSharing, limits: Mapping[str, tuple[str, int]], whole: str
+) -> Iterator[str]:
+    for number, disturbance in enumerate(loaded.scenario.disturbances):
         for key, (noun, count) in limits.items():
             for index, chosen in enumerate(getattr(disturbance, key, None) or ()):
                 if chosen >= count:
+                    has = (
+                        f"it has 0 to {count - 1}"
+                        if count
+                        else "name it in the scenario of its job"
+                    )
                     yield (
                         f"{loaded.where('disturbances', number, key, index)}: {chosen} is no"
-                        f" {noun} of the job (it has 0 to {count - 1})"
+                        f" {noun} of the {whole} ({has})"
                     )
 
 
@@ -114,16 +161,20 @@ def _devices(
     """Return the devices that a disturbance concerns; None for all of the job."""
     if not isinstance(disturbance, RanksFile):
         return None
-    if disturbance.devices is not None:
-        return frozenset(disturbance.devices)
-    if disturbance.nodes is not None:
-        size = loaded.scenario.cluster.node.devices
-        nodes = (range(node * size, (node + 1) * size) for node in disturbance.nodes)
-        return frozenset(device for node in nodes for device in node)
     if disturbance.stages is not None:
         stages = (placement.cells[stage].ravel().tolist() for stage in disturbance.stages)
         return frozenset(device for stage in stages for device in stage)
-    return None
+    return _of_nodes(disturbance, loaded.scenario.cluster.node.devices)
+
+
+def _of_nodes(disturbance: RanksFile, size: int) -> frozenset[int] | None:
+    """Return the devices that a disturbance names, one by one or by nodes; None for all."""
+    if disturbance.devices is not None:
+        return frozenset(disturbance.devices)
+    if disturbance.nodes is None:
+        return None
+    nodes = (range(node * size, (node + 1) * size) for node in disturbance.nodes)
+    return frozenset(device for node in nodes for device in node)
 
 
 Common = tuple[str, int, frozenset[int] | None]
@@ -164,8 +215,8 @@ _CAUSES: Final[Mapping[type, Callable[[Any, Common], Cause]]] = {
 # --- links ----------------------------------------------------------------------------------------
 
 
-def faults_of(loaded: Loaded, draw: Draw = DRAWN) -> list[Fault]:
-    """Return the faults of the network of a job, without those that are removed."""
+def faults_of(loaded: Loaded | LoadedSharing, draw: Draw = DRAWN) -> list[Fault]:
+    """Return the faults of the network of a machine, without those that are removed."""
     return [
         _FAULTS[type(disturbance)](disturbance, loaded.where("disturbances", number))
         for number, disturbance in enumerate(loaded.scenario.disturbances)
@@ -180,4 +231,5 @@ _FAULTS: Final[Mapping[type, Callable[[Any, str], Fault]]] = {
     SlowNicFile: lambda file, where: FaultyNic(file.node, file.nic, file.bandwidth, where),
     FailedNicFile: lambda file, where: FaultyNic(file.node, file.nic, 0.0, where),
     FailedCableFile: lambda file, where: FailedCable(file.link, where),
+    FailedSwitchFile: lambda file, where: FailedSwitch(file.switch, where),
 }

@@ -17,6 +17,7 @@ Kim et al., where Valiant routing doubles the load on the global cables.
 Kim et al. 2008, doi:10.1109/ISCA.2008.19; De Sensi et al. 2020, arXiv:2008.08886.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -162,6 +163,14 @@ class DragonflyFabric(Fabric):
                         ends = (group, leave), (other, enter)
                         yield _name(ends[0]), _name(ends[1]), self._cable(*ends, number)
 
+    def links_of(self, a: str, b: str, cable: Hop) -> list[Hop]:
+        """Return the cable itself, or the bundles at both of its ends."""
+        if self.routing != "adaptive":
+            return [cable]
+        up, down = ((int(group), int(switch)) for group, switch in map(_SWITCH.findall, (a, b)))
+        bundles = self._by_bundles(up, down)
+        return [bundle for bundle in bundles if bundle.kind == cable.kind]
+
     def _used(self, nodes: int) -> int:
         return (nodes - 1) // self.nodes_per_group + 1
 
@@ -242,6 +251,9 @@ class DragonflyFabric(Fabric):
             return 3
         direct = all((a, b) in joined for a in first for b in second)
         return 1 if direct else 2
+
+
+_SWITCH = re.compile(r"\d+")
 
 
 def _name(switch: tuple[int, int]) -> str:

@@ -117,6 +117,10 @@ class Fabric(ABC):
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
         """Yield every directed cable of a fabric of that many nodes."""
 
+    def links_of(self, a: str, b: str, cable: Hop) -> list[Hop]:
+        """Return the links that routes cross which have a cable between two switches."""
+        return [cable]
+
     @abstractmethod
     def bisection(self, nodes: int) -> float:
         """Return the narrowest cut between two halves of the nodes, per direction [B/s].

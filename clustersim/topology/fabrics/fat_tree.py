@@ -177,6 +177,14 @@ class FatTreeFabric(Fabric):
             yield a, b, self._cable(a, b)
             yield b, a, self._cable(b, a)
 
+    def links_of(self, a: str, b: str, cable: Hop) -> list[Hop]:
+        """Return the cable itself, or the bundle that it is one of."""
+        if self.several_paths:
+            return [cable]
+        bundled = (re.sub(r"^spine(\d+)\..*", r"spines\1", end) for end in (a, b))
+        ends = (re.sub(r"^core\d+$", "cores", end) for end in bundled)
+        return [self.bundle(">".join(ends))]
+
     def _leaves(self, nodes: int) -> int:
         return self.leaf(nodes - 1, self.nics - 1) + 1
 
