@@ -32,6 +32,13 @@ def find(kind: str, name: str, folder: Path | None = None, where: str = "") -> D
     return extended(document, kind, folder)
 
 
+OTHERS: Final = {
+    "framework": {"engine": "an engine of services, for the key engine of clustersim serve"},
+    "engine": {"framework": "a framework of training, for the key framework of clustersim run"},
+}
+"""Software of the other kind of scenario, which is given as that of this one."""
+
+
 def find_in(folder: Path, kind: str, name: str) -> Document | None:
     """Return the file of that name in a folder as it is written; None if it is of another kind."""
     if not is_file(path := folder / f"{name}.yaml"):
@@ -55,6 +62,8 @@ def _written(kind: str, name: str, folder: Path | None, where: str) -> Document:
 def _looked(kind: str, name: str, folder: Path | None) -> str:
     """Return where a file was looked for, and the names that are known or similar."""
     known = entry_names(kind)
+    if other := next((each for each in OTHERS.get(kind, {}) if name in entry_names(each)), None):
+        return f" ({name} is {OTHERS[kind][other]}; names: clustersim list {kind}s)"
     if folder is None:
         return nearest(name, known) or f" (known: {', '.join(known)})"
     if is_file(file := folder / f"{name}.yaml"):

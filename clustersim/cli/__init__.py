@@ -25,6 +25,7 @@ from clustersim.cli.output import (
     message_of,
     outlive_readers,
     printable_options,
+    value_problem,
     without_verbose,
 )
 from clustersim.errors import CatalogError, ExecutorError, ScenarioError
@@ -60,7 +61,17 @@ VERBS: Final = {
 
 
 class Verb(TyperCommand):
-    """A verb, whose help ends with examples."""
+    """A verb, whose help ends with examples, and whose invalid values are a line."""
+
+    def make_context(self, info_name: Any, args: list[str], *more: Any, **extra: Any) -> Any:
+        """Read the command line of the verb."""
+        words = [*args]
+        try:
+            return super().make_context(info_name, args, *more, **extra)
+        except typer.BadParameter as problem:
+            if type(problem) is not typer.BadParameter or problem.param is None:
+                raise  # a word that is missing
+            raise ScenarioError(value_problem(problem.param.opts, words, problem.message)) from None
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Print the examples, a line each."""

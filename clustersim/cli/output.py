@@ -7,6 +7,7 @@ A process that is terminated tidies up: no half-written folder, no claims in a r
 import io
 import os
 import platform
+import re
 import shlex
 import signal
 import sys
@@ -48,6 +49,30 @@ def message_of(error: Exception, words: Sequence[str]) -> str:
 def printable_options(words: Sequence[str]) -> list[str]:
     """Return a command line whose options, which errors of usage repeat, are printable."""
     return [escaped(word, keep="\n\t") if word.startswith("-") else word for word in words]
+
+
+VALUE_PROBLEMS: Final = {
+    r"Input should be a valid integer.*": "must be a whole number",
+    r"Input should be a valid number.*": "must be a number",
+    r"Input should be greater than or equal to": "must be at least",
+    r"Input should be less than or equal to": "must be at most",
+}
+"""Beginnings of messages of the library that reads command lines, and ours."""
+
+
+def value_problem(names: Sequence[str], words: Sequence[str], message: str) -> str:
+    """Return why the value of an option is invalid, in a line.
+
+    >>> problem = "Input should be greater than or equal to 1"
+    >>> value_problem(["--nodes"], ["run", "a", "--nodes", "0"], problem)
+    '--nodes 0: must be at least 1'
+    """
+    both = [*zip(words, [*words[1:], ""], strict=True)]
+    joined = (word.split("=", 1) for word in words if "=" in word)
+    value = next((value for name, value in (*both, *joined) if name in names), "")
+    for theirs, ours in VALUE_PROBLEMS.items():
+        message = re.sub(theirs, ours, message)
+    return f"{names[-1]} {value}: {message}"
 
 
 def print_tables(tables: "Iterable[tuple[ResultTable, list[tuple[str, ...]]]]") -> None:

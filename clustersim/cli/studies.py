@@ -26,6 +26,9 @@ class StudyOptions:
     """Options of every study: changes, where runs are computed and kept, and where files go."""
 
     settings: options.Settings = None
+    cluster: options.LaunchCluster = None
+    nodes: options.LaunchNodes = None
+    model: options.LaunchModel = None
     store: options.StoreFile = options.STORE
     jobs: options.Jobs = None
     executor: options.Executor = None
@@ -34,9 +37,19 @@ class StudyOptions:
     as_json: options.AsJson = False
     force: options.Force = False
 
-    def with_settings(self, settings: Sequence[str]) -> "StudyOptions":
-        """Return the same with more changes, before those that are given."""
-        return replace(self, settings=[*settings, *(self.settings or [])])
+    @property
+    def machine(self) -> tuple[str, ...]:
+        """Changes that name a machine and a model."""
+        return options.machine_settings(self.cluster, self.nodes, self.model)
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """All changes: of the machine and the model, then others."""
+        return (*self.machine, *(self.settings or ()))
+
+    def without_machine(self) -> "StudyOptions":
+        """Return the same without changes of the machine and the model."""
+        return replace(self, cluster=None, nodes=None, model=None)
 
     def destination(self, verb: str, names: Sequence[str]) -> options.Destination:
         """Return where the answer goes, its folder checked before anything is run."""
@@ -50,7 +63,7 @@ class StudyOptions:
     def execution(self) -> dict[str, Any]:
         """Return where runs are computed and kept, and changes, as arguments of a study."""
         return {
-            "settings": self.settings or (),
+            "settings": self.changes,
             "store": self.store,
             "jobs": self.jobs,
             "executor": self.executor,
@@ -76,7 +89,7 @@ class StudyOptions:
         """
         place = self.destination(verb, names)
         texts = [scenarios] if isinstance(scenarios, str) else scenarios
-        command = command_line(verb, texts, set=self.settings, **stated)
+        command = command_line(verb, texts, set=self.changes, **stated)
         with progress_bar(verb, self.store) as on_progress:
             function = getattr(clustersim, verb)
             answer = function(scenarios, on_progress=on_progress, **self.execution(), **arguments)

@@ -117,12 +117,14 @@ class Remedy:
     change : settings for `--set`
     step_time_s : step time of the changed job; null where it is too large to be replayed again [s]
     peak_bytes : peak of its fullest stage [B]
+    tight : whether it fits with less room than the errors of predictions
     adapters : whether it trains adapters of frozen weights instead of the whole model
     """
 
     change: str
     step_time_s: float | None
     peak_bytes: float
+    tight: bool = False
     adapters: bool = False
 
 

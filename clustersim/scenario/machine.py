@@ -1,15 +1,18 @@
-"""A cluster outside of a scenario: its file with changes, and the nodes in use."""
+"""A cluster outside of a scenario: its file with changes, the nodes in use, its usual software."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from clustersim.catalog.changes import Settings, changes_of
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Strict
 from clustersim.catalog.reading import Place
+from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.catalog.records.machines import ClusterRecord
 from clustersim.catalog.tree import Tree
+from clustersim.errors import ScenarioError
+from clustersim.scenario.entries import entry
 from clustersim.scenario.references import resolve
 from clustersim.scenario.schema import ClusterUse
 
@@ -49,6 +52,40 @@ def _section(given: str | Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
     file = Path(given)
     is_file = file.suffix in {".yaml", ".yml"}
     return file.parent if is_file else Path(), {"name": file.stem if is_file else given}
+
+
+FORMATS: Final = ("bf16", "fp16", "fp32")
+"""Number formats of training, the usual one first."""
+
+
+def usual_framework(use: ClusterUse) -> str:
+    """Return the framework that is usual on a machine.
+
+    Raises
+    ------
+    ScenarioError
+        in one line, where none is.
+    """
+    library = use.node.library
+    if library.framework is None:
+        raise ScenarioError(
+            f"--framework: needed for {use.name}, as no framework is usual with {library.name}"
+            " (names: clustersim list frameworks)"
+        )
+    return library.framework
+
+
+def usual_precision(use: ClusterUse, formats: Sequence[str]) -> str:
+    """Return the first number format that a machine has."""
+    peaks = use.node.accelerator.peak
+    return next((each for each in formats if each in peaks), formats[0])
+
+
+def training_formats(framework: str) -> Sequence[str]:
+    """Return the number formats in which a framework keeps its states, the usual one first."""
+    record = entry("framework", framework).record
+    assert isinstance(record, FrameworkRecord), "an entry of that kind"
+    return [each for each in FORMATS if each in record.state] or FORMATS
 
 
 class _Machine(Strict):

@@ -24,7 +24,8 @@ from clustersim.reports.step.files import FIGURE_TABLES, FIGURES, FILES
 from clustersim.reports.step.pipeline import pipeline, views
 from clustersim.reports.step.text import answer
 from clustersim.simulation.step.simulate import simulate
-from commands import ending, rejected
+from commands import ending, printed, rejected
+from small import small
 
 SMALL = ("frontier-22b", "--set", "batch.global=32")
 
@@ -397,3 +398,29 @@ def test_an_interrupt_ends_with_130(tmp_path, capsys, monkeypatch):
 
     assert code == 130
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["whatif", "small.yaml", "--set", "plan.zero=1"],
+        ["search", "small.yaml", *(f"--set={key}" for key in ("plan.tensor=2", "plan.pipeline=2",
+         "batch.micro=1", "recompute=none", "plan.schedule=1f1b", "plan.layers=even"))],
+        ["sweep", "small.yaml", "--over", "batch.micro=1,2"],
+        ["scale", "small.yaml", "--weak", "8"],
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_only_some_verbs_had_an_option_for_the_machine(words, tmp_path, monkeypatch, capsys):
+    """`--cluster` is the same as the change of its name, in every study."""
+    small(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    answers = []
+    for machine in (["--cluster", "dgx-h100"], ["--set", "cluster.name=dgx-h100"]):
+        text = words
+        if words[0] == "whatif" and "--set" in machine:
+            text, machine = [words[0], f"{words[1]} {machine[1]}", *words[2:]], []
+        answer = printed(capsys, *text, *machine)
+        answers.append({k: v for k, v in answer.items() if k not in ("wall_s", "fresh")})
+
+    assert answers[0] == answers[1]

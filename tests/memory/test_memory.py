@@ -396,6 +396,19 @@ def test_advice_fits_when_it_is_taken():
         assert taken.step_time == remedy.step_time_s
 
 
+def test_advice_was_stated_to_fit_where_the_run_of_it_is_tight():
+    """A change has the verdict that the run of the changed scenario has."""
+    capacity = "cluster.node.accelerator.memory.capacity.value=60 GB"
+    remedies = simulate(SMALL, [*TOO_LARGE, capacity], advise=True).memory.advice
+    verdicts = [
+        simulate(SMALL, [*TOO_LARGE, capacity, *remedy.change.split()]).memory.tight
+        for remedy in remedies
+    ]
+
+    assert [remedy.tight for remedy in remedies] == verdicts
+    assert any(verdicts)
+
+
 def test_changes_are_taken_together_where_none_is_enough():
     """A device too small for any single change gets pairs, a smaller one a combination of more."""
     singles = len(list(changes(load(SMALL, TOO_LARGE).scenario)))

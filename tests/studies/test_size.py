@@ -11,6 +11,7 @@ from clustersim import search, simulate, size
 from clustersim.cli import app
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import cluster_of
+from clustersim.studies import new
 from clustersim.studies.size import solution
 from clustersim.studies.size.files import files_of, loss_by_size
 from clustersim.studies.size.layouts import GAP, Machine, batch_of, fastest_layout
@@ -248,6 +249,17 @@ def test_the_command_prints_one_object():
 
     assert {"parameters", "tokens", "loss", "law", "layout", "days", "devices"} <= {*answer}
     assert answer["layout"]["data"] >= 1
+
+
+@pytest.mark.parametrize("cluster", ["frontier", "dgx-h100", "desktop-2x4090", "dgx-1v"])
+def test_size_took_another_framework_than_new_does(cluster):
+    """Both take the usual software and number format of the machine."""
+    asked = {"model": "gpt3-1.3b", "tokens": 1e9, "nodes": 1}
+    answer = size(cluster, **asked)
+    draft = new.step_draft(new.Machine("gpt3-1.3b", cluster, 1))
+
+    assert answer.framework == draft.data["framework"]
+    assert answer.precision == draft.data["precision"]
 
 
 def test_a_model_that_fits_with_offload_alone_is_sized():

@@ -15,7 +15,7 @@ from answers import KINDS, answer, made_up, run_of, training_run
 from clustersim import sweep
 from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError
-from clustersim.memory.room import FITS
+from clustersim.memory.room import FITS, UNFIT, UNLIKELY
 from clustersim.render.charts.picture import Table
 from clustersim.render.page.page import Chart, render
 from clustersim.render.tables import Row as Line
@@ -295,6 +295,19 @@ def test_no_layout_beats_the_front(base, runs, by):
 
 def beats(one, other):
     return one != other and one[0] <= other[0] and one[1] <= other[1]
+
+
+def test_layouts_that_probably_do_not_fit_were_counted_as_those_that_do_not(base):
+    """The counts are those of the verdicts of the points."""
+    runs = [made_up_run(MEMORY_ONLY, 1, 12), made_up_run(MEMORY_ONLY, 2, 30)]
+    memory = replace(runs[0].estimate.memory, verdict=f"{UNLIKELY}: 12 of 10 GiB")
+    runs[0] = replace(runs[0], estimate=replace(runs[0].estimate, memory=memory))
+    answer = sweep_of(base, runs)
+    lines = {row.label: row.text for row in rows(answer)}
+
+    assert [row["verdict"] for row in answer.points] == [UNLIKELY, UNFIT]
+    assert (answer.counts.probably_does_not_fit, answer.counts.does_not_fit) == (1, 1)
+    assert "1 probably does not fit in memory" in lines["verdicts"]
 
 
 @given(st.lists(verdicts, max_size=12))

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clustersim.cli.options import (
-    LaunchCluster,
-    LaunchModel,
-    LaunchNodes,
     command_line,
-    machine_settings,
     option,
     print_rows,
     print_table,
@@ -41,9 +37,6 @@ def check(
             "--scenario",
         ),
     ],
-    cluster: LaunchCluster = None,
-    nodes: LaunchNodes = None,
-    model: LaunchModel = None,
     anchor: Annotated[
         Path | None,
         option(
@@ -57,11 +50,10 @@ def check(
     import clustersim
     from clustersim.catalog.writing import check_new, write_new
 
-    study = study.with_settings(machine_settings(cluster, nodes, model))
     place = study.destination("check", folder_of([scenario]))
     if anchor is not None:
         check_new(anchor, force=study.force)
-    command = command_line("check", [log], set=study.settings, scenario=scenario, anchor=anchor)
+    command = command_line("check", [log], set=study.changes, scenario=scenario, anchor=anchor)
     with progress_bar("check", study.store) as on_progress:
         answer = clustersim.check(
             log,

@@ -105,7 +105,7 @@ def search(
         free=free,
         limit=limit,
         gap=gap if share else None,
-        set=study.settings,
+        set=study.changes,
     )
     with _progress(study.store) as update:
         answer = clustersim.search(

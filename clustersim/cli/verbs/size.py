@@ -44,7 +44,8 @@ Model = Annotated[
     option("NAME", "Find days or nodes of this model, with --tokens."),
 ]
 Precision = Annotated[
-    str, typer.Option(metavar="NAME", help="Number format of products: bf16, fp8, ...")
+    str | None,
+    option("NAME", "Number format of products: bf16, fp8, ... [the usual one of the cluster]."),
 ]
 StepTokens = Annotated[
     float, typer.Option(metavar="N", parser=_count, help="Tokens of a step, about.")
@@ -61,9 +62,10 @@ def size(
     tokens: Count = None,
     goodput: Goodput = None,
     framework: Annotated[
-        str, typer.Option(metavar="NAME", help="Framework file or shipped name.")
-    ] = "megatron-core",
-    precision: Precision = "bf16",
+        str | None,
+        option("NAME", "Framework file or shipped name [the usual one of the cluster]."),
+    ] = None,
+    precision: Precision = None,
     batch_tokens: StepTokens = 4_194_304,
     settings: options.Settings = None,
     out: options.Out = None,

@@ -24,6 +24,9 @@ def train(
         str, typer.Argument(help="Scenario file with a section training, or a shipped name.")
     ],
     settings: options.Settings = None,
+    cluster: options.LaunchCluster = None,
+    nodes: options.LaunchNodes = None,
+    model: options.LaunchModel = None,
     out: options.Out = None,
     figures: options.Figures = None,
     as_json: options.AsJson = False,
@@ -33,11 +36,12 @@ def train(
     """Predict a whole training run: days, failures, checkpoints."""
     from clustersim.scenario.load import load
 
-    loaded = load(scenario, settings or ())
+    changes = (*options.machine_settings(cluster, nodes, model), *(settings or ()))
+    loaded = load(scenario, changes)
     check_strict(loaded, strict=strict)
     place = destination(f"{loaded.name}-train", out, figures, as_json=as_json, force=force)
     answer = clustersim.train(loaded)
-    command = command_line("train", [scenario], set=settings)
+    command = command_line("train", [scenario], set=changes)
     place.report(answer, command, _show)
     end_strictly(loaded, answer.expectations, strict=strict)
 

@@ -44,9 +44,10 @@ def whatif(
     Each --set is a change of its own.
     """
     stated = {"change": changes, "by": by}
-    study.run(
-        "whatif", scenario, folder_of([scenario]), _show, stated, changes=changes or (), by=by
-    )
+    base = " ".join([scenario, *study.machine])
+    names = folder_of([scenario])
+    alone = study.without_machine()
+    alone.run("whatif", base, names, _show, stated, changes=changes or (), by=by)
 
 
 def _show(answer: "WhatIfAnswer", written: "list[Row]") -> None:

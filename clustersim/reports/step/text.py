@@ -291,7 +291,8 @@ def remedies(result: "Result") -> list[str]:
         step = "" if seconds is None else f", step time {format_seconds(seconds)}"
         options = " ".join(f"--set {setting}" for setting in remedy.change.split())
         trained = ", training adapters only" if remedy.adapters else ""
-        lines.append(f"{options}: {remedy.peak_bytes / GIB:.1f} GiB{step}{trained}")
+        tight = ", tight" if remedy.tight else ""
+        lines.append(f"{options}: {remedy.peak_bytes / GIB:.1f} GiB{tight}{step}{trained}")
     return lines
 
 

@@ -192,7 +192,7 @@ class _Trial:
         """Return the change with the step time of the job, if it is replayed, and its peak."""
         adapters = any(key.startswith("finetune.") for key in self.change)
         step_time = self.step_time if replayed else None
-        return Remedy(_text(self.change), step_time, self.peak, adapters)
+        return Remedy(_text(self.change), step_time, self.peak, self.memory.tight, adapters)
 
 
 def _trials(loaded: Loaded, tried: Iterable[Values], tools: Tools) -> list[_Trial]:

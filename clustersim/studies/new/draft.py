@@ -12,7 +12,13 @@ from clustersim.catalog.records.models import ModelRecord
 from clustersim.errors import ScenarioError
 from clustersim.plan.checks import divisors
 from clustersim.scenario.entries import entry
-from clustersim.scenario.machine import load_cluster
+from clustersim.scenario.machine import (
+    FORMATS,
+    load_cluster,
+    training_formats,
+    usual_framework,
+    usual_precision,
+)
 from clustersim.scenario.schema import ClusterUse
 
 ENGINE: Final = "vllm"
@@ -20,9 +26,6 @@ ENGINE: Final = "vllm"
 
 STEP_TOKENS: Final = 4_194_304
 """Tokens of a step, about, as of `clustersim size`: batches of Llama 3 and its contemporaries."""
-
-FORMATS: Final = ("bf16", "fp16", "fp32")
-"""Number formats, the usual one first."""
 
 LONG: Final = 8192
 """Sequences from which ranks may share them [tokens]."""
@@ -80,15 +83,13 @@ class Machine:
     def values(self, formats: Sequence[str]) -> tuple[dict[str, Any], dict[str, str], ClusterUse]:
         """Return the plain values that all scenarios have, what is assumed, and the machine."""
         use = load_cluster(self.cluster, self.nodes)
-        peaks = use.node.accelerator.peak
-        usual = next((each for each in formats if each in peaks), formats[0])
         name = use.node.accelerator.name
         assumed = {"precision": f"the first of {', '.join(formats)} that {name} has; --precision"}
         data = {
             "title": self.title(),
             "cluster": {"name": self.cluster, "nodes": self.nodes},
             "model": self.model,
-            "precision": self.precision or usual,
+            "precision": self.precision or usual_precision(use, formats),
         }
         return data, {} if self.precision else assumed, use
 
@@ -115,16 +116,10 @@ def step_draft(
     model = _model(machine.model)
     use = load_cluster(machine.cluster, machine.nodes)
     library = use.node.library
-    profile = framework or library.framework
-    if profile is None:
-        raise ScenarioError(
-            f"--framework: needed for {machine.cluster}, as no framework is usual with"
-            f" {library.name} (names: clustersim list frameworks)"
-        )
+    profile = framework or usual_framework(use)
     record = entry("framework", profile).record
     assert isinstance(record, FrameworkRecord), "an entry of that kind"
-    formats = [each for each in FORMATS if each in record.state]
-    data, assumed, _ = machine.values(formats or FORMATS)
+    data, assumed, _ = machine.values(training_formats(profile))
     devices, tokens = use.nodes * use.node.devices, sequence or model.sequence
     if framework is None:
         assumed["framework"] = (

@@ -13,10 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from clustersim.catalog.changes import changes_of
+from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.facts import MAX_AMOUNT, MAX_DEVICES
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
+from clustersim.scenario.machine import (
+    load_cluster,
+    training_formats,
+    usual_framework,
+    usual_precision,
+)
 from clustersim.studies.size.answer import SizeAnswer
 from clustersim.studies.size.layouts import (
     COMPARED_GAP,
@@ -53,8 +59,8 @@ def size(
     model: str | None = None,
     tokens: float | None = None,
     goodput: float | None = None,
-    framework: str = "megatron-core",
-    precision: str = "bf16",
+    framework: str | None = None,
+    precision: str | None = None,
     batch_tokens: float = BATCH_TOKENS,
     settings: Sequence[str] = (),
 ) -> SizeAnswer:
@@ -69,6 +75,8 @@ def size(
     model, tokens : a given model and its tokens
     goodput : share of the time that useful steps take; 0.9 if None, or predicted where `settings`
         change keys of ``training``
+    framework, precision : software and number format of the steps; the usual ones of the machine
+        if None
     batch_tokens : tokens of a step, about
     settings : changes of the scenarios of steps, ``cluster.nic.bandwidth=x2``, and of their runs,
         ``training.failures=rsc-1``
@@ -85,8 +93,7 @@ def size(
     conditions = conditions_of(goodput, of_run)
     request = Sizing(find_law(law), conditions, _checked_days(days), began)
     _check(nodes, tokens, batch_tokens)
-    machine = Machine(cluster, nodes or 1, 1, framework, precision, batch_tokens, of_steps)
-    machine = replace(machine, per_node=machine.record(nodes or 1).node.devices)
+    machine = _machine(cluster, nodes or 1, framework, precision, batch_tokens, of_steps)
     if model is None and tokens is None:
         if nodes is None or days is None:
             raise ScenarioError("--nodes and --days: both are needed (or --model and --tokens)")
@@ -94,6 +101,22 @@ def size(
     if model is None or tokens is None:
         raise ScenarioError("--model and --tokens: both are needed, or none of them")
     return _given_model(machine, request, model, tokens, nodes)
+
+
+def _machine(
+    cluster: str,
+    nodes: int,
+    framework: str | None,
+    precision: str | None,
+    batch_tokens: float,
+    settings: tuple[Change, ...],
+) -> Machine:
+    """Return a machine with its usual software and number format, where none is stated."""
+    use = load_cluster(cluster, nodes, [one for one in settings if one.path[0] == "cluster"])
+    software = framework or usual_framework(use)
+    number_format = precision or usual_precision(use, training_formats(software))
+    per_node = use.node.devices
+    return Machine(cluster, nodes, per_node, software, number_format, batch_tokens, settings)
 
 
 def _checked_days(days: float | None) -> float | None:

@@ -23,8 +23,9 @@ class VerdictCounts:
     fits : combinations that fit in memory and are within the limits
     tight : those of them that fit with less room than the errors of memory predictions
     misses : combinations that fit, but miss a limit
-    does_not_fit : combinations that need more memory than a device has, so that they probably or
-        surely do not fit; they are not replayed
+    does_not_fit : combinations that need more memory than a device has, by more than the errors of
+        memory predictions; they are not replayed
+    probably_does_not_fit : those that need more by less than that; they are not replayed either
     invalid : combinations that are not allowed
     failed : runs that ended in a fault of clustersim
     """
@@ -35,6 +36,7 @@ class VerdictCounts:
     does_not_fit: int
     invalid: Annotated[int, Field(alias="refused")]
     failed: int
+    probably_does_not_fit: int = 0
 
 
 @record

@@ -91,7 +91,8 @@ def _summary(answer: SweepAnswer) -> Section:
 def _cards(answer: SweepAnswer) -> tuple[Card, ...]:
     counts = answer.counts
     share = f"{counts.fits:,} of {len(answer.points):,}"
-    rest = f"{counts.does_not_fit:,} need more memory, {counts.invalid:,} are invalid"
+    larger = counts.does_not_fit + counts.probably_does_not_fit
+    rest = f"{larger:,} need more memory, {counts.invalid:,} are invalid"
     fit = Card("layouts that fit", share, rest, warning=not answer.fitting)
     if not answer.fitting:
         return (fit,)

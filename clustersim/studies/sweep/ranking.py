@@ -14,7 +14,7 @@ from typing import Any, Final, Unpack
 
 from clustersim.catalog.changes import Settings, setting_place
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.memory.room import EXCEEDING, FITTING, TIGHT
+from clustersim.memory.room import EXCEEDING, FITTING, TIGHT, UNFIT, UNLIKELY
 from clustersim.runs.arguments import parse_settings, scenario_value, study_of, without_numbers
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Row, row
@@ -213,7 +213,7 @@ def _judged(
 
 def _counts(rows: Sequence[Row]) -> VerdictCounts:
     count = Counter(each["verdict"] for each in rows)
-    kinds = (FITTING, (TIGHT,), (MISSES,), EXCEEDING, (INVALID,), (FAILED,))
+    kinds = (FITTING, (TIGHT,), (MISSES,), (UNFIT,), (INVALID,), (FAILED,), (UNLIKELY,))
     return VerdictCounts(*(sum(count[verdict] for verdict in kind) for kind in kinds))
 
 

@@ -95,9 +95,10 @@ def _verdicts(answer: SweepAnswer) -> str:
     if unranked:
         notes.append(f"{unranked:,} without {answer.measure.label}, not ranked")
     fit = _verb(counts.fits, "fits", "fit") + (f" ({'; '.join(notes)})" if notes else "")
-    unfit = "not fit in memory (not replayed)"
+    unfit, unlikely = "not fit in memory (not replayed)", counts.probably_does_not_fit
     others = (
         (counts.misses, "misses a limit", "miss a limit"),
+        (unlikely, f"probably does {unfit}", f"probably do {unfit}"),
         (counts.does_not_fit, f"does {unfit}", f"do {unfit}"),
         (counts.invalid, "invalid", "invalid"),
         (counts.failed, "failed", "failed"),
