@@ -12,8 +12,12 @@ from clustersim.catalog.libraries import OPERATIONS
 from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.schema import ClusterName, ClusterUse, Expecting
 
-PLACES: Final = ("contiguous", "interleaved", "scattered")
-"""Words for the nodes of a job: the next free ones, in turn with other jobs, or at random."""
+UNITS: Final = ("leaves", "pods", "groups")
+"""Words for nodes in as few units of the fabric as possible."""
+
+PLACES: Final = (*UNITS, "blocks", "contiguous", "interleaved", "scattered")
+"""Words for the nodes of a job: by units, a block of a torus, the next free ones, in turn with
+other jobs, or at random."""
 
 MOST_JOBS: Final = 64
 """Maximum number of jobs of a scenario, copies included."""
@@ -59,8 +63,8 @@ class JobFile(Strict):
     traffic: TrafficFile | None = Field(None, description="plain traffic instead of a scenario")
     nodes: str = Field(
         "contiguous",
-        description="nodes of the machine: contiguous, interleaved, scattered (by the seed), or"
-        " numbers and ranges",
+        description="nodes of the machine: contiguous, interleaved, scattered (by the seed), in as"
+        " few leaves, pods or groups as possible, blocks of a torus, or numbers and ranges",
     )
     start: Seconds = 0.0
     phase: Literal["random"] | None = Field(

@@ -8,9 +8,12 @@ import pytest
 
 import clustersim
 from clustersim.catalog import finding
+from clustersim.errors import ScenarioError
 from clustersim.scenario.load import load_sharing
+from clustersim.scenario.machine import load_cluster
 from clustersim.simulation.sharing.nodes import Need, assign_nodes
 from clustersim.simulation.step.simulate import simulate
+from clustersim.topology.cluster import build_cluster
 from commands import output, rejected
 
 GPT = {"scenario": "korthikanti-22b-full", "set": {"plan.data": 16, "batch.global": 64}}
@@ -257,6 +260,68 @@ def test_a_disturbed_job_alone_takes_the_time_of_its_run():
 
 
 # --- nodes ----------------------------------------------------------------------------------------
+
+
+def test_jobs_fill_as_few_units_as_they_can():
+    """The fullest unit that has room for a job, else the emptiest ones."""
+    fabric = build_cluster(load_cluster("superpod-a100", 140), 140).fabric
+    needs = [
+        Need(4, "0-3", ""),
+        Need(16, "leaves", ""),
+        Need(30, "leaves", ""),
+        Need(17, "pods", ""),
+    ]
+    nodes = assign_nodes(needs, 140, 0, fabric)
+
+    assert nodes[1] == tuple(range(4, 20))
+    assert {node // 20 for node in nodes[2]} == {1, 2}
+    assert len({node // 140 for node in nodes[3]}) == 1
+
+
+def test_jobs_in_groups_of_a_dragonfly_share_no_global_cable():
+    """Each in a group of its own; interleaved ones share those of all groups."""
+    jobs = [{"traffic": {"collective": "all-to-all", "bytes": "64 MiB", "nodes": 96}, "copies": 2}]
+    for place, together in (("groups", True), ("interleaved", False)):
+        answer = shared({"name": "frontier", "nodes": 256}, jobs[0] | {"nodes": place}, steps=2)
+        assert any("world" in link.link for link in answer.links) != together
+
+
+def test_blocks_of_a_torus_have_the_least_surface():
+    """Boxes as near to cubes as the machine allows, of nodes that no other job has."""
+    section = {"name": "fugaku", "fabric": {"job": [4, 2, 2, 2, 3, 2]}}
+    fabric = build_cluster(load_cluster(section, 192), 192).fabric
+    first, second, other = assign_nodes(
+        [Need(24, "blocks", "")] * 2 + [Need(8, "blocks", "")], 192, 0, fabric
+    )
+    lengths = [
+        tuple(len({*axis}) for axis in zip(*map(fabric.coordinates, nodes), strict=True))
+        for nodes in (first, second, other)
+    ]
+
+    assert lengths[0] == lengths[1]
+    assert max(lengths[0]) <= 3
+    assert len({*first, *second, *other}) == 56
+
+
+@pytest.mark.parametrize(
+    ("cluster", "place", "why"),
+    [
+        (
+            "superpod-a100",
+            "groups",
+            "the machine has no groups (units of its fabric: leaves, pods)",
+        ),
+        ("dgx-h100", "pods", "the machine has no pods (nodes: contiguous)"),
+        ("superpod-a100", "blocks", "the machine is no torus (nodes: contiguous)"),
+    ],
+)
+def test_a_place_that_the_machine_does_not_have_is_rejected(cluster, place, why):
+    """In one line, with what it has."""
+    with pytest.raises(ScenarioError) as problem:
+        shared({"name": cluster, "nodes": 8}, exchange(2) | {"nodes": place})
+
+    assert why in str(problem.value)
+    assert len(str(problem.value).splitlines()) == 1
 
 
 def test_nodes_are_assigned_by_rule():

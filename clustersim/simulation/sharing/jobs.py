@@ -224,7 +224,7 @@ class PlacedJobs:
         self.storage = SharedStorage(self.cluster, sharing.cluster)
         drafts = [draft for draft in _drafts(loaded) for _ in range(draft.file.copies)]
         needs = [Need(draft.count, draft.file.nodes, draft.where("nodes")) for draft in drafts]
-        nodes = assign_nodes(needs, sharing.cluster.nodes, seed)
+        nodes = assign_nodes(needs, sharing.cluster.nodes, seed, self.cluster.fabric)
         names = _different([draft.name for draft in drafts])
         self.jobs: list[SharedJob] = [
             draft.job(name, of_job, self.cluster, self.storage)

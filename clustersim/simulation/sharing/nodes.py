@@ -1,18 +1,24 @@
 """Which nodes of the machine each job has.
 
 explicit     those that the job names
+pods         0 0 1 1 1 1 2 2     in as few pods as possible, or leaves, or groups of a dragonfly
+blocks       a box of a torus, the one with fewest links to other nodes
 contiguous   0 0 0 0 1 1 1 1     the next free ones
 interleaved  0 1 0 1 0 1 0 1     one each in turn, of all such jobs
 scattered    1 0 0 1 1 0 1 0     at random, by the seed
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import prod
 from typing import NamedTuple
+
+import numpy as np
 
 from clustersim.errors import ScenarioError
 from clustersim.scenario.ranges import numbers_of
-from clustersim.scenario.sharing import PLACES
+from clustersim.scenario.sharing import PLACES, UNITS
+from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.units import counted
 
 
@@ -31,8 +37,15 @@ class Need(NamedTuple):
     where: str
 
 
-def assign_nodes(jobs: Sequence[Need], total: int, seed: int) -> list[tuple[int, ...]]:
+def assign_nodes(
+    jobs: Sequence[Need], total: int, seed: int, fabric: Fabric | None = None
+) -> list[tuple[int, ...]]:
     """Return the nodes of each job, in the order of its ranks.
+
+    Parameters
+    ----------
+    total : nodes of the machine
+    fabric : that has units or a grid, for jobs that are placed by these
 
     Raises
     ------
@@ -62,6 +75,10 @@ def assign_nodes(jobs: Sequence[Need], total: int, seed: int) -> list[tuple[int,
                 )
             owner[node] = number
     free = [node for node in range(total) if node not in owner]
+    for rule in (*UNITS, "blocks"):
+        for number, job in _of(jobs, rule):
+            taken = _block(job, free, fabric) if rule == "blocks" else _packed(job, free, fabric)
+            nodes[number], free = taken, [node for node in free if node not in {*taken}]
     for number, job in _of(jobs, "contiguous"):
         nodes[number], free = tuple(free[: job.nodes]), free[job.nodes :]
     turns = [number for number, _ in _of(jobs, "interleaved")]
@@ -79,6 +96,66 @@ def _of(jobs: Sequence[Need], rule: str) -> list[tuple[int, Need]]:
     """Return the jobs of a rule, each with its number."""
     named = [job.rule if job.rule in PLACES else "explicit" for job in jobs]
     return [(number, job) for number, job in enumerate(jobs) if named[number] == rule]
+
+
+def _packed(job: Need, free: Sequence[int], fabric: Fabric | None) -> tuple[int, ...]:
+    """Return free nodes of the fullest unit that has enough of them; else of the emptiest units."""
+    units = {} if fabric is None else fabric.units
+    if job.rule not in units:
+        known = f" (units of its fabric: {', '.join(units)})" if units else " (nodes: contiguous)"
+        raise ScenarioError(f"{job.where}: the machine has no {job.rule}{known}")
+    of_unit: dict[int, list[int]] = {}
+    for node in free:
+        of_unit.setdefault(node // units[job.rule], []).append(node)
+    enough = [each for each in of_unit.values() if len(each) >= job.nodes]
+    if enough:
+        return tuple(min(enough, key=len)[: job.nodes])
+    emptiest = sorted(of_unit.values(), key=lambda each: -len(each))
+    return tuple(sorted([node for each in emptiest for node in each][: job.nodes]))
+
+
+def _block(job: Need, free: Sequence[int], fabric: Fabric | None) -> tuple[int, ...]:
+    """Return the free box of a torus with the smallest surface, of these the first."""
+    grid = () if fabric is None else fabric.grid
+    if not grid:
+        raise ScenarioError(f"{job.where}: the machine is no torus (nodes: contiguous)")
+    numbers = np.arange(prod(grid)).reshape(grid)
+    unused = np.isin(numbers, free)
+    for box in sorted(_boxes(job.nodes, grid), key=lambda box: (_surface(box, grid), box)):
+        fits = unused
+        for axis, length in enumerate(box):
+            steps = range(fits.shape[axis] - length + 1)
+            fits = np.stack(
+                [fits.take(range(at, at + length), axis).all(axis) for at in steps], axis
+            )
+        corners = np.argwhere(fits)
+        if len(corners):
+            chosen = tuple(slice(a, a + b) for a, b in zip(corners[0], box, strict=True))
+            return tuple(numbers[chosen].ravel().tolist())
+    raise ScenarioError(
+        f"{job.where}: no block of {counted(job.nodes, 'node')} is free on the torus"
+        f" {' x '.join(map(str, grid))} (nodes: contiguous, or another number of nodes)"
+    )
+
+
+def _boxes(nodes: int, grid: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield the lengths of each box with this number of nodes.
+
+    >>> [*_boxes(4, (2, 4))]
+    [(1, 4), (2, 2)]
+    """
+    if not grid:
+        yield from [()] * (nodes == 1)
+        return
+    for length in range(1, min(nodes, grid[0]) + 1):
+        if nodes % length == 0:
+            yield from ((length, *rest) for rest in _boxes(nodes // length, grid[1:]))
+
+
+def _surface(box: Sequence[int], grid: Sequence[int]) -> float:
+    """Return the links of a node that leave its box in one direction, mean of its nodes."""
+    axes = zip(box, grid, strict=True)
+    return sum(1 / length for length, whole in axes if length < whole)
 
 
 def _named(job: Need, total: int) -> tuple[int, ...]:

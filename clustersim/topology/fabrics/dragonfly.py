@@ -18,7 +18,7 @@ Kim et al. 2008, doi:10.1109/ISCA.2008.19; De Sensi et al. 2020, arXiv:2008.0888
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +52,11 @@ class DragonflyFabric(Fabric):
     def nodes_per_group(self) -> int:
         """Nodes of one group."""
         return self.switches // self.nics * self.nodes_per_switch
+
+    @property
+    def units(self) -> Mapping[str, int]:
+        """Nodes of a set of switches, and of a group."""
+        return {"leaves": self.nodes_per_switch, "groups": self.nodes_per_group}
 
     def switch(self, node: int, nic: int) -> tuple[int, int]:
         """Return the group of a NIC, and its switch in the group."""

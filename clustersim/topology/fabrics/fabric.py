@@ -5,7 +5,7 @@ numbers them by arithmetic (`numbered_links`, `walks`), so that none is looked u
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +112,19 @@ class Fabric(ABC):
         None where the fabric numbers no links itself: `between` then gives the links of each pair.
         """
         return None
+
+    @property
+    def units(self) -> Mapping[str, int]:
+        """Nodes below the switches of each level, by its name, the smallest first.
+
+        Nodes of a unit follow each other: node n is in unit n // nodes.
+        """
+        return {}
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Lengths of the axes by which nodes are numbered, the last one fastest; none elsewhere."""
+        return ()
 
     @abstractmethod
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:

@@ -20,7 +20,7 @@ most NICs of the first side go there first.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
 from typing import NamedTuple
@@ -69,6 +69,15 @@ class FatTreeFabric(Fabric):
         """Return the port of a NIC on its leaf."""
         leaf = self.leaf(node, nic)
         return Port(f"leaf{leaf}", f"n{node}.nic{nic}", self.nic, leaf)
+
+    @property
+    def units(self) -> Mapping[str, int]:
+        """Nodes below a leaf, or all leaves of a rail, and of a pod."""
+        of_rails = self.nics if self.rail_optimised else 1
+        return {
+            "leaves": self.nodes_per_leaf,
+            "pods": max(1, self.leaves_per_pod // of_rails) * self.nodes_per_leaf,
+        }
 
     def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
         """Return a number for the switch of each NIC."""

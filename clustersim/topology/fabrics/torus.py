@@ -75,6 +75,11 @@ class TorusFabric(Fabric):
         """Whether the ends of each of these axes are neighbours."""
         return tuple(axis.walk.closed for axis in self.virtual) or self.wraps
 
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Lengths of the axes by which nodes are numbered."""
+        return self.lengths
+
     def node(self, coordinates: Sequence[int]) -> int:
         """Return the node at a position in the axes of node numbers."""
         return number_of(coordinates, self.lengths)
