@@ -114,9 +114,9 @@ def random_pairs(cluster: Cluster, count: int, seed: int = 1) -> list[Traffic]:
     rng = random.Random(seed)
     flows = []
     for i in range(count):
-        links, latency, _ = cluster.route(*rng.sample(range(cluster.devices), 2))
+        route = cluster.route(*rng.sample(range(cluster.devices), 2))
         nbytes = rng.uniform(1e6, 1e8)
-        flows.append(Traffic(f"f{i}", links, (1.0,) * len(links), nbytes, latency))
+        flows.append(Traffic(f"f{i}", route.links, route.shares, nbytes, route.latency))
     return flows
 
 

@@ -22,6 +22,7 @@ from clustersim.engine.network.background_traffic import (
     contention_of,
     slowdowns,
 )
+from clustersim.engine.network.local_rates import LocalRates
 from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import DONE, SHARED, UNCONTENDED, WAITING
 from clustersim.errors import SimulationError
@@ -131,9 +132,59 @@ def test_scalar_and_array_solver_end_at_the_same_instants(scene, sizes):
     network.check()
 
 
+@given(scenes())
+def test_rates_that_a_change_concerns_are_those_of_all(scene):
+    """Ends are the same whether all that is connected is solved, or what a change concerns."""
+    _, expected, _ = run(*scene)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network_module, "FEW_CROSSINGS", -1)
+        network, ends, _ = run(*scene)
+
+    assert ends == {name: pytest.approx(end, rel=1e-12) for name, end in expected.items()}
+    network.check()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_local_rates_of_many_flows_are_those_of_all(seed):
+    """150 flows on 40 links: the ends are those of the scalar solver."""
+    scene = busy_scene(seed)
+    _, expected, _ = run_with_solver_sizes(inf, 0, *scene)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network_module, "MANY_CONCERNED", inf)
+        network, ends, _ = run(*scene)
+
+    assert ends == {name: pytest.approx(end, rel=1e-11) for name, end in expected.items()}
+    network.check()
+
+
+@pytest.mark.parametrize("replicas", [32, 256])
+def test_a_change_of_one_replica_does_not_concern_the_others(monkeypatch, replicas):
+    """A gather connects all replicas; a collective of one has three transfers at most to solve."""
+    solved = []
+    original = LocalRates._solve
+
+    def counted(self):
+        solved.append(len(self.rates))
+        original(self)
+
+    monkeypatch.setattr(LocalRates, "_solve", counted)
+    gather = one("gather", tuple(range(replicas)), nbytes=100.0 * replicas, cap=1.0)
+    own = [
+        (1.0 + number / replicas, one(f"r{number}", (number,), nbytes=20.0))
+        for number in range(replicas)
+    ]
+    network, ends, _ = run([10.0] * replicas, [(0.0, gather), *own])
+
+    assert ends["r0"] == pytest.approx(1.0 + 20.0 / 9)
+    assert len(solved) >= replicas / 2
+    assert max(solved) <= 3
+    network.check()
+
+
 def run_with_solver_sizes(many_crossings, few_members, capacities, starts):
     """Run with other limits between the scalar and the array solver."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network_module, "MANY_CONCERNED", -1)
         patch.setattr(network_module, "MANY_CROSSINGS", many_crossings)
         patch.setattr(network_module, "FEW_MEMBERS", few_members)
         return run(capacities, starts)

@@ -1,7 +1,7 @@
 """Array solver: many transfers that share links, in rows of arrays.
 
-Taken by `network` for components of more than 200 crossings of a transfer and a contended link,
-where the end of one transfer changes the rates of hundreds; `scalar_solver` solves the others.
+Taken by `network` for components in which the end of one transfer changes the rates of hundreds;
+`scalar_solver` and `local_rates` solve the others.
 Training steps rarely have such components; random traffic and several jobs on one fabric do.
 `benchmarks/network.py tree` shows what it is for: 3,000 flows on a fat tree of 8,192 devices take
 0.3 s with it and 14 s with the scalar solver alone; for 300 flows it is three times as slow.

@@ -16,9 +16,10 @@ limits no activity.  An activity whose links are all like that runs at its uncon
 exactly, and its end follows from its start.  A link whose demands exceed its capacity is
 *contended*; only contended links enter a solve, and only the activities that they connect.
 
-*Two solvers.*  A small component of activities connected by contended links is solved transfer by
-transfer (`scalar_solver`).  A component of more than `MANY_CROSSINGS` is solved in arrays
-(`array_solver`).
+*Three ways to solve.*  A small component of activities connected by contended links is solved
+transfer by transfer (`scalar_solver`).  In a larger one the rates that a change concerns are
+solved, and the others are checked (`local_rates`).  Where changes concern many in the mean, the
+component is solved in arrays (`array_solver`).
 
 *Instants.*  All starts and ends of one instant are collected and settled together, after all other
 events of the instant; rates are solved once.  A single timer is set to the next end of the shared
@@ -38,6 +39,7 @@ from simpy.events import NORMAL, Event, Timeout
 from clustersim.engine.clock import CONTINUOUS, LAST, TimeGrid
 from clustersim.engine.network.array_solver import ArraySolver
 from clustersim.engine.network.checks import Conservation
+from clustersim.engine.network.local_rates import LocalRates
 from clustersim.engine.network.scalar_solver import ScalarSolver
 from clustersim.engine.network.transfer import (
     DONE,
@@ -45,16 +47,24 @@ from clustersim.engine.network.transfer import (
     SHARED,
     UNCONTENDED,
     WAITING,
-    Component,
     RouteTable,
     Transfer,
+    by_number,
 )
 from clustersim.errors import SimulationError
 from clustersim.traffic import Traffic
 
+FEW_CROSSINGS = 24
+"""Components of up to this number of (transfer, contended link) pairs are solved whole."""
+
 MANY_CROSSINGS = 200
-"""Components of more (transfer, contended link) pairs are faster in arrays, as measured by
-`benchmarks/network.py`."""
+"""Components of more may be solved in arrays, as measured by `benchmarks/network.py`."""
+
+MANY_CONCERNED = 40
+"""Crossings that a change concerns in the mean, above which they are."""
+
+LATEST = 0.02
+"""Weight of the latest change in that mean: one gather over all replicas does not decide."""
 
 FEW_MEMBERS = 8
 """The array solver returns its transfers to the scalar solver when this number remains."""
@@ -116,6 +126,7 @@ class Network:
         self._starting: list[Transfer] = []
         self._relieved: dict[int, None] = {}
         self._settling = False
+        self._concerned = 0.0  # crossings that a change in a large component concerns, in the mean
         self.conservation = Conservation(grid.step)
 
     # --- starting -------------------------------------------------------------------------------
@@ -240,31 +251,63 @@ class Network:
         now = self._env.now
         starting, self._starting = self._starting, []
         relieved, self._relieved = self._relieved, {}
-        affected = dict.fromkeys(self.routes.sharing(relieved))
         for transfer in starting:
             transfer.phase = SHARED
             transfer.since = now
             self._scalar.add(transfer)
-            affected[transfer] = None
         if 0 < self._array.size <= FEW_MEMBERS:
             for transfer in self._array.release_all():
                 self._scalar.add(transfer)
-                affected[transfer] = None
+                starting.append(transfer)
+        affected = dict.fromkeys([*self.routes.sharing(relieved), *starting])
         if affected:
-            self._solve(self.routes.component(affected, self._start_sharing))
+            self._solve(affected, dict.fromkeys(starting), relieved)
         if self._array.changed:
             self.conservation.count_solve(*self._array.solve(now))
         self._set_timer()
         self._settled()
 
-    def _solve(self, component: Component) -> None:
-        """Solve a component by the scalar solver, or add it to the array solver."""
+    def _solve(
+        self,
+        affected: dict[Transfer, None],
+        changed: dict[Transfer, None],
+        relieved: dict[int, None],
+    ) -> None:
+        """Solve the rates of the transfers that are connected to those affected by a change.
+
+        Parameters
+        ----------
+        changed : transfers that have no rate
+        relieved : links that transfers have left
+        """
+
+        def share(transfer: Transfer) -> None:
+            self._start_sharing(transfer)
+            if transfer.unsolved:
+                changed[transfer] = None
+
+        component = self.routes.component(affected, share, FEW_CROSSINGS)
+        if component is None and self._concerned <= MANY_CONCERNED:
+            local = LocalRates(self.routes, self.capacities, changed, relieved, share)
+            if not local.in_arrays:
+                self._set_rates(local)
+                return
+        component = component or self.routes.component(affected, share)
+        assert component is not None, "a component without a limit"
         if component.in_arrays or component.crossings > MANY_CROSSINGS:
+            self._concerned = 0.0
             self._scalar.remove(component.transfers)
             self._array.add(component.transfers)
         else:
             solved = self._scalar.solve(component.transfers, component.contended, self._env.now)
             self.conservation.count_solve(*solved)
+
+    def _set_rates(self, local: LocalRates) -> None:
+        """Set the rates of the transfers that a change concerns."""
+        self._concerned += LATEST * (local.crossings - self._concerned)
+        self.conservation.count_solve(*local.worst)
+        for transfer in sorted(local.rates, key=by_number):
+            self._scalar.set_rate(transfer, local.rates[transfer], self._env.now)
 
     def _start_sharing(self, transfer: Transfer) -> None:
         """Make an uncontended transfer shared, after the rest of its latency."""

@@ -62,10 +62,14 @@ class ScalarSolver:
         solution = self._solutions.get(key) or self._solve(classes, links, key)
         for rate, members in zip(solution.rates, classes.values(), strict=True):
             for transfer in members:
-                if rate != transfer.rate or transfer.end == inf:
-                    transfer.change_rate(rate, now, self._grid)
-                    heappush(self._ends, (transfer.end, transfer.number))
+                self.set_rate(transfer, rate, now)
         return solution.worst
+
+    def set_rate(self, transfer: Transfer, rate: float, now: float) -> None:
+        """Set the rate of a transfer, and with it its end."""
+        if rate != transfer.rate or transfer.end == inf:
+            transfer.change_rate(rate, now, self._grid)
+            heappush(self._ends, (transfer.end, transfer.number))
 
     def _solve(
         self,

@@ -23,13 +23,14 @@ class TransferRoute:
     Attributes
     ----------
     rate : of one flow with its links to itself, the smallest of cap and capacity / weight [B/s]
+    weight_at : flows that cross each link
     demands : pairs of a link and the share of its capacity that an activity takes there at full
         rate [1 / FULL]
     in_flight : the transfers in flight, in the order of their starts
     nbytes : payload of one flow, summed over the completed transfers [B]
     """
 
-    __slots__ = ("demands", "in_flight", "links", "nbytes", "rate", "weights")
+    __slots__ = ("demands", "in_flight", "links", "nbytes", "rate", "weight_at", "weights")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class TransferRoute:
         crossings = list(zip(links, weights, strict=True))
         self.links = links
         self.weights = weights
+        self.weight_at = dict(crossings)
         self.rate = min([cap, *(capacities[link] / weight for link, weight in crossings)])
         self.demands = tuple(
             (link, ceil(weight * self.rate / capacities[link] * FULL)) for link, weight in crossings
@@ -70,6 +72,7 @@ class Transfer:
     delivered : of the payload of one flow [B]
     end : when it will be complete at this rate, while shared [s]
     row : its row in the array solver, which then holds rate, since, delivered and end; else -1
+    bottleneck : link that limited it when `local_rates` looked for it last; -1 before
     """
 
     traffic: Traffic
@@ -85,11 +88,17 @@ class Transfer:
     phase: int = UNCONTENDED
     end: float = inf
     row: int = -1
+    bottleneck: int = -1
     _ok: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         phase = ("uncontended", "waiting", "shared", "done")[self.phase]
         return f"<Transfer {self.number} {self.traffic.name!r} {phase}>"
+
+    @property
+    def unsolved(self) -> bool:
+        """Whether it shares links, and has no rate yet."""
+        return self.phase == SHARED and self.end == inf and self.row < 0
 
     def state(self, since: float, name: "Callable[[Transfer], Hashable]") -> tuple[Hashable, ...]:
         """Return all that its future depends on, with instants counted from `since`."""
@@ -200,20 +209,26 @@ class RouteTable:
         return sorted((transfer for route in routes for transfer in route.in_flight), key=by_number)
 
     def component(
-        self, members: Iterable[Transfer], share: Callable[[Transfer], None]
-    ) -> Component:
+        self, members: Iterable[Transfer], share: Callable[[Transfer], None], most: float = inf
+    ) -> Component | None:
         """Return all transfers that contended links connect to some members.
+
+        None for a component of too many crossings, or whose routes have too many links.
 
         Parameters
         ----------
         share : called with each uncontended transfer on such a link; makes it shared, or has it
             wait for its latency
+        most : crossings up to which they are returned; eight times as many links of routes
         """
         queue = dict.fromkeys(members)
         transfers = list(queue)
         contended: dict[int, None] = {}
-        crossings, in_arrays, demands = 0, False, self.demands
+        crossings, looked_at, in_arrays, demands = 0, 0, False, self.demands
         for transfer in transfers:
+            looked_at += len(transfer.route.links)
+            if looked_at > 8 * most:
+                return None
             for link in transfer.route.links:
                 if demands[link] <= LIMIT or link in contended:
                     continue
@@ -228,5 +243,7 @@ class RouteTable:
                         elif other.phase == SHARED and other not in queue:
                             queue[other] = None
                             transfers.append(other)
+                if crossings > most:
+                    return None
         transfers.sort(key=by_number)
         return Component(transfers, list(contended), crossings, in_arrays)
