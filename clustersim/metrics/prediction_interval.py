@@ -9,6 +9,7 @@ above the prediction.
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from math import log
 from typing import Final
 
 from clustersim.answers import record
@@ -22,6 +23,7 @@ from clustersim.evidence import (
     intraclass_correlation,
     number_of,
     reach_by,
+    share_below,
     shipped_interval_data,
 )
 
@@ -77,6 +79,19 @@ def reach_of(runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes) -> Re
         return Reach(None, None, 0, f"no measured runs on {accelerator}")
     rho = intraclass_correlation(errors_of(known))
     return reach_by(_evidence(known, accelerator, nodes), rho, "measured run")[0]
+
+
+def share_faster(
+    runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes, ratio: float
+) -> float | None:
+    """Return the share of the runs of `reach_of` whose ratio to their prediction is at most one.
+
+    None where these runs have no interval.
+    """
+    known = list(runs)
+    rho = intraclass_correlation(errors_of(known))
+    reach, errors = reach_by(_evidence(known, accelerator, nodes), rho, "measured run")
+    return None if reach.above is None else share_below(errors, rho, log(ratio), ahead=0.0)
 
 
 def _evidence(known: list[MeasuredRuns], accelerator: str, nodes: Nodes) -> Iterator[Evidence]:

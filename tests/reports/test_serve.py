@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from clustersim.reports.service.text import rows
 from clustersim.simulation.service.serve import serve
 from commands import output
 
@@ -101,3 +102,22 @@ def test_more_users_wait_longer_and_get_more_together():
     assert len(found.curve) == 8
     assert latencies == sorted(latencies)
     assert rates == sorted(rates)
+
+
+@pytest.mark.parametrize(
+    ("load", "whole"),
+    [
+        ({"offline": 16, "input": 64, "output": 8}, True),
+        ({"batch": 4, "input": 64, "output": 8}, True),
+        ({"concurrency": 4, "requests": 8, "input": 64, "output": 8}, False),
+        ({"rate": 1.0, "input": 64, "output": 8}, False),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_an_offline_service_did_not_state_that_its_rates_have_ramp_and_drain(load, whole):
+    """A line and a key state that they are of all requests over the whole time."""
+    result = serve(NAME, [f"load={json.dumps(load)}"])
+    lines = {row.label: row.text for row in rows(result)}
+
+    assert result.answer.whole_time is whole
+    assert (lines.get("measured", "").startswith("all requests over")) is whole

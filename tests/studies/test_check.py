@@ -9,11 +9,13 @@ import pytest
 
 import clustersim
 from clustersim.errors import CatalogError
-from clustersim.metrics.prediction_interval import Interval
+from clustersim.evidence import shipped_interval_data
+from clustersim.metrics.prediction_interval import Interval, share_faster, shipped_reach
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.simulate import simulate
-from clustersim.studies.check.answer import verdict_of, widened
+from clustersim.studies.check.answer import CheckAnswer, verdict_of, widened
 from clustersim.studies.check.causes import DELAYS, OPTIONS, SHARES
+from clustersim.studies.check.text import finding
 from commands import output, printed, rejected
 
 LLAMA = {
@@ -236,6 +238,39 @@ def test_the_verdict_is_by_the_interval_widened_by_the_error_of_the_log():
     ]  # fmt: skip
     assert verdict_of(12.6, widened(interval, 10.0, 0.05)) == "normal"
     assert verdict_of(12.6, Interval(None, None, 0.9, 0, "none")) == "unknown"
+
+
+def test_a_step_twice_as_long_as_predicted_was_normal_without_a_word():
+    """Where the interval is wide, the sentence states the place among measured runs."""
+    wide = Interval(9.0, 29.0, 0.9, 80, "80 measured runs")
+    texts = {}
+    for share in (0.1, 0.5, 0.94, None):
+        answer = CheckAnswer(
+            verdict="normal", name="a", title="A", file="a.log", interval=wide, slower_than=share,
+            measured={"step_time_s": 20.0}, predicted={"step_time_s": 10.0},
+        )  # fmt: skip
+        texts[share] = finding(answer)
+
+    assert "but slower than 94.0 % of measured runs" in texts[0.94]
+    assert "but faster than 90.0 % of measured runs" in texts[0.1]
+    assert "is normal for this layout (" in texts[0.5]
+    assert texts[None] == texts[0.5]
+
+
+def test_the_place_among_measured_runs_rises_with_the_step():
+    """It is about that of the ends of the interval at these; without an interval there is none."""
+    runs = shipped_interval_data().runs
+    reach = shipped_reach("h100-sxm", "several")
+    shares = [
+        share_faster(runs, "h100-sxm", "several", ratio)
+        for ratio in (0.1, 1 / reach.below, 1.0, reach.above, 10.0)
+    ]
+
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, pytest.approx(1.0))
+    assert shares[1] <= 0.1
+    assert shares[3] >= 0.94
+    assert share_faster([], "h100-sxm", "one", 1.0) is None
 
 
 # --- services -------------------------------------------------------------------------------------

@@ -459,6 +459,35 @@ def test_a_search_that_ends_before_all_bounds_has_the_best_so_far(tmp_path, monk
     assert lines["proof"].startswith(f"none: the time was over before {counts.unbounded:,} layouts")
 
 
+ALONE = ("plan.tensor=1", "plan.pipeline=1", "plan.data=8", "plan.zero=0", "plan.schedule=1f1b")
+"""Keys of replicas that have all states of the model."""
+
+
+def test_a_model_whose_states_fit_on_the_host_was_too_large(tmp_path):
+    """Where no layout fits on the devices, the least that the hosts can hold is searched."""
+    capacity = "cluster.node.accelerator.memory.capacity.value"
+    answers = [
+        search(small(tmp_path), settings=[*ALONE, f"{capacity}={size} GB"], jobs=1)
+        for size in (70, 20, 1)
+    ]
+    lines = {row.label: row.text for row in rows(answers[1])}
+
+    assert [answer.offload for answer in answers] == [(), ("optimiser",), ()]
+    assert answers[1].best.set_["offload.optimiser"] is True
+    assert answers[1].scenario["offload"] == {"optimiser": True}
+    assert "(--set offload.optimiser=true)" in lines["offload"]
+    assert "offload optimiser true" in lines["best"]
+    assert answers[2].best is None
+
+
+def test_an_offload_that_is_stated_is_not_searched(tmp_path):
+    """Arguments and scenario decide what hosts hold."""
+    capacity = "cluster.node.accelerator.memory.capacity.value=20 GB"
+    for stated in ("offload.optimiser=false", "offload.activations=true"):
+        settings = [*ALONE, "recompute=full", capacity, stated]
+        assert search(small(tmp_path), settings=settings, jobs=1).offload == ()
+
+
 OWN = ("plan.tensor=8", "plan.pipeline=1", "plan.data=1")
 """A layout four times as slow as the best one."""
 

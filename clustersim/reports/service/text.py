@@ -109,6 +109,10 @@ def _tokens(lengths: "Lengths") -> str:
     return f"about {given['mean']:,.0f}"
 
 
+WHOLE_TIME: Final = "all requests over the whole time, with ramp and drain"
+"""What times and rates of requests are of that have no rate."""
+
+
 # --- times and rates ------------------------------------------------------------------------------
 
 
@@ -126,7 +130,7 @@ def _times(result: "ServeResult") -> list[Row]:
             lines.append(Row("", f"of which {shares_text(parts)}"))
     steady = result.steady
     if steady is None:
-        return lines
+        return [*lines, *([Row("measured", WHOLE_TIME)] if result.whole_time else [])]
     return [Row("queue", steady.verdict, warning=not steady.stable), *lines, *_measured(steady)]
 
 

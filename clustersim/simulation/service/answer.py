@@ -325,6 +325,8 @@ class ServeAnswer:
     requests_per_s : requests that are completed in a second
     goodput : requests within the limits; null without limits
     steady : whether it sustains the rate of its requests; null where they have none
+    whole_time : whether times and rates are of all requests over the whole time, ramp and drain
+        included
     kv : the KV cache
     queue : requests that wait
     memory : memory of the fullest device
@@ -377,6 +379,7 @@ class ServeAnswer:
     wall_s: float
     curve: tuple[LoadPoint, ...] = ()
     expectations: tuple[Expectation, ...] = ()
+    whole_time: bool = False
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

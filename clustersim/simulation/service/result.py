@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+WHOLE: Final = ("batch", "offline", "trace")
+"""Kinds of loads of which all requests are measured."""
+
 RATES: Final = (
     "output_tokens_per_s", "total_tokens_per_s", "output_tokens_per_s_per_device",
     "total_tokens_per_s_per_device", "tokens_per_s_per_user", "requests_per_s",
@@ -295,6 +298,13 @@ class ServeResult(Presentable):
         )
 
     # --- the answer -------------------------------------------------------------------------------
+
+    @property
+    def whole_time(self) -> bool:
+        """Whether times and rates are of all requests over the whole time, with ramp and drain."""
+        if self.steady is not None:
+            return self.steady.measured == "all requests"
+        return self.replayed is not None and self.scenario.load.kind in WHOLE
 
     @cached_property
     def assumed(self) -> dict[str, str]:

@@ -19,16 +19,18 @@ from clustersim.answers import Presentable, record
 from clustersim.catalog.changes import Settings
 from clustersim.catalog.tree import bare
 from clustersim.errors import ScenarioError
+from clustersim.evidence import shipped_interval_data
 from clustersim.importers.logs.formats import LOGS
 from clustersim.importers.logs.services import Benchmark, benchmark_of
 from clustersim.importers.logs.steps import Log, read_log, steps_of
-from clustersim.metrics.prediction_interval import Interval
+from clustersim.metrics.prediction_interval import Interval, share_faster, size_of
 from clustersim.runs.arguments import check as check_loaded
 from clustersim.runs.arguments import settings_of, study_of, variant_of
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Numbers
 from clustersim.runs.variants import Variant
 from clustersim.scenario.load import Loaded, LoadedJob, LoadedService, one_job
+from clustersim.scenario.schema import Scenario
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.check.anchor import AnchorAnswer, Question, answer_of
@@ -61,6 +63,8 @@ class CheckAnswer(Presentable):
     file : the log, or the result of a benchmark
     measured : what it states, by measure, in SI units: the median of the steady steps
     predicted : the same measures of the scenario
+    slower_than : share of the measured runs of the interval that were not as slow, each over its
+        prediction; null where an anchor narrows the interval, and without one
     interval : step times that are normal: of measured runs, widened by the standard error of the
         log; null of a service
     conventions : how the log counts FLOPs and the peak of its MFU
@@ -80,6 +84,7 @@ class CheckAnswer(Presentable):
     causes: tuple[Cause, ...] = ()
     log: LogSummary | None = None
     anchor: AnchorAnswer | None = None
+    slower_than: float | None = None
 
 
 def check(
@@ -203,7 +208,17 @@ def _step(read: Log, variant: Variant, loaded: Loaded, execution: Execution) -> 
         conventions=conventions,
         causes=causes,
         log=summary,
+        slower_than=_slower_than(seconds / answer.step_time_s, loaded.scenario),
     )
+
+
+def _slower_than(ratio: float, scenario: Scenario) -> float | None:
+    """Return the share of measured runs whose step took less, relative to its prediction."""
+    accelerator = scenario.cluster.node.accelerator.name
+    if scenario.anchor is not None:
+        return None
+    nodes = size_of(scenario.cluster.nodes)
+    return share_faster(shipped_interval_data().runs, accelerator, nodes, ratio)
 
 
 def _peaks(conventions: Sequence[Convention]) -> list[Cause]:

@@ -32,6 +32,9 @@ FACTORS: Final[Mapping[str, str]] = {
 }
 """Factors of an anchor in words."""
 
+CENTRAL: Final = 0.75
+"""Share of measured runs that bounds their central half."""
+
 SENTENCES: Final[Mapping[str, str]] = {
     "normal": "is normal for this layout",
     "slow": "is slow for this layout",
@@ -49,9 +52,18 @@ def finding(answer: CheckAnswer) -> str:
     predicted = answer.predicted["step_time_s"]
     change = f"{percent(seconds / predicted - 1, '+')} on the predicted {format_seconds(predicted)}"
     return (
-        f"a step of {format_seconds(seconds)} {SENTENCES[answer.verdict]}"
+        f"a step of {format_seconds(seconds)} {SENTENCES[answer.verdict]}{_place(answer)}"
         f" ({change}; {_range(answer.interval)})"
     )
+
+
+def _place(answer: CheckAnswer) -> str:
+    """Return the place of a normal step among measured runs, where it is not in their middle."""
+    share = answer.slower_than
+    if share is None or answer.verdict != "normal" or 1 - CENTRAL <= share <= CENTRAL:
+        return ""
+    side, of = ("slower", share) if share > CENTRAL else ("faster", 1 - share)
+    return f", but {side} than {percent(of)} of measured runs over their predictions"
 
 
 def _range(interval: Interval) -> str:

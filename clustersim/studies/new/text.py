@@ -76,6 +76,7 @@ def rows(new: NewScenario) -> list[Row]:
         Row("why", f"the best by {answer.measure.label} of {_searched(answer)}{_gap(answer)}"),
         Row("second best", _second(answer)),
         Row("memory", answer.best.memory.verdict + _room(answer), caution=best.tight),
+        *([Row("offload", answer.offload_text, caution=True)] if answer.offload else []),
         *_faster(new),
         Row("searched", f"{SPACE['service' in answer.kinds]}; all: clustersim search"),
         *(Row("assumed", f"{key}: {why}") for key, why in new.scenario.get("assumed", {}).items()),

@@ -4,11 +4,13 @@ from clustersim.studies.search.answer import RankedLayout, SearchAnswer
 from clustersim.studies.search.searching import search
 from clustersim.studies.search.step.arguments import fixed_keys
 from clustersim.studies.search.step.candidates import search_layout
+from clustersim.studies.search.step.offloads import offloads_of
 
 __all__ = [
     "RankedLayout",
     "SearchAnswer",
     "fixed_keys",
+    "offloads_of",
     "search",
     "search_layout",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -10,6 +10,13 @@ from clustersim.answers import Presentable, record
 from clustersim.simulation.measures import Kind, Measure, ParetoFront, measures_of
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
+
+HELD: Final[Mapping[str, str]] = {
+    "optimiser": "optimiser states",
+    "parameters": "weights, gradients and optimiser states",
+    "activations": "activations",
+}
+"""What hosts hold, in words."""
 
 
 @record
@@ -157,6 +164,8 @@ class SearchAnswer(Presentable):
     pareto : fronts of the objective with other measures
     nearest : why the layout that comes nearest misses a limit; null where one meets them
     scenario : the best layout as a scenario file; null where none fits
+    offload : what the hosts hold, as no layout fits without: `optimiser`, `parameters`,
+        `activations`; none where one fits, or the scenario states it
     rate : price of a device of the best with its quotes, where the objective depends on it
     fresh : number of runs that were not in the run cache; 0 for a search that is repeated
     wall_s : time that the search took [s]
@@ -183,8 +192,16 @@ class SearchAnswer(Presentable):
     fresh: int
     wall_s: float
     rate: str | None = None
+    offload: tuple[str, ...] = ()
 
     @property
     def measure(self) -> Measure:
         """The objective."""
         return measures_of(self.kinds)[self.by]
+
+    @property
+    def offload_text(self) -> str:
+        """What the hosts hold, and why."""
+        held = " and ".join(HELD[part] for part in self.offload)
+        options = " ".join(f"--set offload.{part}=true" for part in self.offload)
+        return f"no layout fits in device memory alone: the hosts hold {held} ({options})"

@@ -20,6 +20,7 @@ from pydantic_core import to_jsonable_python
 
 from clustersim.answers import from_json, to_json
 from clustersim.catalog.changes import Scale, Settings
+from clustersim.errors import ScenarioError
 from clustersim.runs.arguments import parse_settings, scenario_value, without_numbers
 from clustersim.runs.cache_key import key_of_answer
 from clustersim.runs.execution import CachedRuns, files_of
@@ -28,7 +29,7 @@ from clustersim.runs.progress import usual_progress
 from clustersim.runs.store import Store, run_cache
 from clustersim.runs.variants import ScenarioAnswer
 from clustersim.scenario.costs import rate_text
-from clustersim.scenario.load import LoadedJob
+from clustersim.scenario.load import LoadedJob, load
 from clustersim.scenario.origins import is_service, scenario_text
 from clustersim.scenario.references import WORDS
 from clustersim.simulation.limits import Limits, kinds_of
@@ -58,6 +59,7 @@ from clustersim.studies.search.service.request import (
     ServiceRequest,
     service_request,
 )
+from clustersim.studies.search.step.offloads import offloads_of
 from clustersim.studies.search.step.request import StepLayouts, StepRequest, step_request
 
 TOP: Final = {"step": 10, "service": 3}
@@ -99,8 +101,9 @@ def search(
     """Find the best layout of a scenario that fits in memory, with proof.
 
     All layouts that divisibility allows are bounded; those whose bound is better than the best
-    replays are replayed.  Of a service free are the tensor, pipeline, expert and attention-data
-    degrees, the number of replicas, and whether prompts have replicas of their own.
+    replays are replayed.  Where none of training fits, those with states on the hosts are searched.
+    Of a service free are the tensor, pipeline, expert and attention-data degrees, the number of
+    replicas, and whether prompts have replicas of their own.
 
     Parameters
     ----------
@@ -139,8 +142,63 @@ def search(
     >>> answer.gap, answer.best.set_["plan.pipeline"]
     (0.0, 1)
     """
-    began, on_progress = time.perf_counter(), on_progress or _usual_progress()
-    text = scenario_text(scenario)
+    text, began = scenario_text(scenario), time.perf_counter()
+    arguments: dict[str, Any] = {
+        "devices": devices, "objective": objective, "limits": limits, "settings": settings,
+        "program": program, "gap": gap, "top": top, "store": store, "jobs": jobs,
+        "executor": executor, "on_progress": on_progress or _usual_progress(), "stopped": stopped,
+    }  # fmt: skip
+    answer = _search(text, free=free, seconds=seconds, **arguments)
+    for offload in _offloads(text, settings, free) if _lacks_memory(answer) else ():
+        remaining = None if seconds is None else began + seconds - time.perf_counter()
+        if stopped() or (remaining is not None and remaining <= 0):
+            break
+        held = [*free, *(f"offload.{part}=true" for part in offload)]
+        try:
+            further = _search(text, free=held, seconds=remaining, **arguments)
+        except ScenarioError:
+            continue  # not allowed by the framework, the machine or the layout
+        if further.best is not None:
+            return replace(further, offload=offload, wall_s=time.perf_counter() - began)
+    return replace(answer, wall_s=time.perf_counter() - began)
+
+
+def _lacks_memory(answer: SearchAnswer) -> bool:
+    """Whether memory alone excludes all layouts of a training step."""
+    counts = answer.layouts
+    others = counts.open or counts.limited or answer.missed
+    return answer.best is None and "step" in answer.kinds and bool(counts.memory) and not others
+
+
+def _offloads(text: str, settings: Settings, free: Sequence[str]) -> Sequence[tuple[str, ...]]:
+    """Return what hosts can hold, where neither scenario nor arguments state it."""
+    changes = parse_settings(settings)
+    stated = [*free, *(change.text for change in changes)]
+    if any(each.startswith("offload") for each in stated):
+        return ()
+    return offloads_of(load(text, changes))[1:]
+
+
+def _search(
+    text: str,
+    *,
+    devices: int | None,
+    objective: str | None,
+    free: Sequence[str],
+    limits: Limits,
+    settings: Settings,
+    program: str | None,
+    gap: float,
+    seconds: float | None,
+    top: int | None,
+    store: str | Path | None,
+    jobs: int | None,
+    executor: str | None,
+    on_progress: OnProgress,
+    stopped: Callable[[], bool],
+) -> SearchAnswer:
+    """Return the best layout of a scenario as it is; parameters as of `search`."""
+    began = time.perf_counter()
     kind = "service" if is_service(text) else "step"
     requested = service_request if kind == "service" else step_request
     by, most = objective or USUAL[kind], TOP[kind] if top is None else top

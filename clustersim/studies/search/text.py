@@ -33,6 +33,7 @@ def rows(answer: SearchAnswer) -> list[Line]:
     limits = format_limits(answer.limits, answer.kinds)
     return [
         *_best(answer),
+        *([Line("offload", answer.offload_text, caution=True)] if answer.offload else []),
         *_margin(answer),
         *([Line("rate", answer.rate)] if answer.rate else []),
         Line("proof", _proof(answer), warning=answer.best is None),

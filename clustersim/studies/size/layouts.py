@@ -19,7 +19,7 @@ from clustersim.scenario.load import Loaded, from_mapping
 from clustersim.scenario.machine import load_cluster
 from clustersim.scenario.schema import ClusterUse
 from clustersim.simulation.step.result import Result
-from clustersim.studies.search import fixed_keys, search_layout
+from clustersim.studies.search import fixed_keys, offloads_of, search_layout
 from clustersim.studies.size.answer import SizeLayout
 from clustersim.workload.flops import attention_flops, model_flops
 from clustersim.workload.model import build_model
@@ -39,9 +39,6 @@ FIXED: Final = (
 
 RECOMPUTE: Final = (Recompute(), Recompute("selective"), Recompute("full"))
 """Recomputation that is searched."""
-
-OFFLOADS: Final = ((), ("optimiser",), ("parameters",), ("parameters", "activations"))
-"""What the host holds, in the order in which it is tried: less of it is faster."""
 
 NEAR: Final = 0.15
 """How far the sequences of a step may be from the request, relative to it."""
@@ -99,7 +96,7 @@ def fastest_layout(
     settings = changes_of(machine.settings)
     own = any(change.path[0] == "offload" for change in settings)
     loaded, fixed = _scenario_of(model, machine), (*FIXED, *fixed_keys(settings, ()))
-    for offload in OFFLOADS[:1] if own or not _hosts_hold(loaded) else OFFLOADS:
+    for offload in offloads_of(loaded)[: 1 if own else None]:
         try:
             changed = loaded.changed({f"offload.{part}": True for part in offload})
             zero = _zero(machine.framework, whole="parameters" not in offload)
@@ -126,16 +123,6 @@ def least_nodes(model: str, machine: Machine, tokens: float, seconds: float) -> 
     peaks = scenario.cluster.node.accelerator.peak
     peak = peaks.get(machine.precision, max(peaks.values()))
     return each * tokens / (peak * machine.per_node * seconds)
-
-
-def _hosts_hold(loaded: Loaded) -> bool:
-    """Whether the hosts have memory for gradients and states, as each offload of states needs."""
-    scenario = loaded.scenario
-    host, state = scenario.cluster.node.host, scenario.framework.state.get(scenario.precision)
-    if host is None or state is None or scenario.finetune is not None:
-        return host is not None
-    needed = scenario.model.parameters * (state.gradients + state.optimiser)
-    return needed <= host.memory * scenario.cluster.nodes
 
 
 def _layout(loaded: Loaded, result: Result) -> SizeLayout:
