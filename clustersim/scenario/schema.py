@@ -38,6 +38,7 @@ from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.scaling import Scaling
 from clustersim.scenario.training import Training, TrainingFile
 from clustersim.workload.finetune import ENDS
+from clustersim.workload.model import attended_tokens
 from clustersim.workload.ops import MODULES
 
 METRICS = (
@@ -144,6 +145,20 @@ class PlanFile(Strict):
     placement: PlacementFile = PlacementFile()
 
 
+class LengthsFile(Strict):
+    """Lengths of the samples that are packed into each sequence; each attends to itself alone."""
+
+    mean: Annotated[float, Field(ge=1, le=MAX_COUNT)] = Field(
+        description="tokens of a sample, on average"
+    )
+    spread: NotNegative = Field(
+        0.0, description="standard deviation of the lengths relative to their mean"
+    )
+    filled: Fraction = Field(
+        1.0, description="share of the tokens that are of samples; the others are padding"
+    )
+
+
 class BatchFile(Strict):
     """Sequences of one step in all (`global`) and of one microbatch (`micro`)."""
 
@@ -152,6 +167,31 @@ class BatchFile(Strict):
     global_: Annotated[int, Field(alias="global", ge=1, le=MAX_COUNT)]
     micro: Count
     sequence: Count = Field(description="tokens of a sequence")
+    lengths: LengthsFile | None = Field(
+        None, description="lengths of packed samples; each sequence is one sample if missing"
+    )
+
+    @property
+    def tokens(self) -> float:
+        """Tokens of a step that are no padding."""
+        filled = 1 if self.lengths is None else self.lengths.filled
+        return self.global_ * self.sequence * filled
+
+    @property
+    def sample(self) -> float:
+        """Mean tokens of the packed sample that a token is in; 0 where each sequence is one."""
+        if self.lengths is None:
+            return 0.0
+        return min(self.sequence, attended_tokens(self.lengths.mean, self.lengths.spread))
+
+    @model_validator(mode="after")
+    def _shorter_samples(self) -> Self:
+        if self.lengths is not None and self.lengths.mean > self.sequence:
+            raise ValueError(
+                f"lengths.mean: {self.lengths.mean:g} tokens of a sample exceed the"
+                f" {self.sequence} of a sequence (take at most {self.sequence})"
+            )
+        return self
 
 
 class RecomputeFile(Strict):

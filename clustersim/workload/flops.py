@@ -21,7 +21,8 @@ def layer_forward_flops(model: Transformer, layer: Layer) -> dict[str, float]:
     .. math:: 2 s (4 h^2 + 2 h f) + 4 s^2 h
 
     for the GPT, with s = `sequence`, h = `hidden`, f = `ffn`: four projections of h by h, two of h
-    by f, and the two products of attention.
+    by f, and the two products of attention, of s by the length of the sample where samples are
+    packed.
     """
     s, h = model.sequence, model.hidden
     flops = _attention(model, layer)
@@ -39,8 +40,7 @@ def layer_forward_flops(model: Transformer, layer: Layer) -> dict[str, float]:
 
 def _attention(model: Transformer, layer: Layer) -> dict[str, float]:
     s, h, a, d = model.sequence, model.hidden, model.heads, model.head_size
-    seen = min(s, layer.window or s)
-    core = 2.0 * s * seen * a * (d + model.value_size)
+    core = 2.0 * s * model.seen(layer) * a * (d + model.value_size)
     if model.latent is None:
         columns = d * (a + 2 * model.kv_heads)
         return {
@@ -90,7 +90,7 @@ def masked_flops(
 
     .. math:: 2 a s w (d + e) (3 + r) - 2 a p \left[ (1 + r) (d + e) + 3 d + 2 e \right]
 
-    in a layer with a window of w tokens, p = w s - w^2 / 2 visible pairs, and r = 1 where its
+    in a layer with a window of w tokens, p visible pairs (`Transformer.pairs`), and r = 1 where its
     attention is recomputed. The backward of fused attention has five products, and recomputes the
     scores. Dao 2023, arXiv:2307.08691.
 
@@ -101,10 +101,9 @@ def masked_flops(
     s, d, e = model.sequence, model.head_size, model.value_size
     skipped = 0.0
     for layer, names in recomputed:
-        window, forwards = min(s, layer.window or s), 1 + ("attention" in names)
-        pairs = window * s - window**2 / 2
-        counted = s * window * (d + e) * (2 + forwards)
-        skipped += counted - pairs * (forwards * (d + e) + 3 * d + 2 * e)
+        forwards = 1 + ("attention" in names)
+        counted = s * model.seen(layer) * (d + e) * (2 + forwards)
+        skipped += counted - model.pairs(layer) * (forwards * (d + e) + 3 * d + 2 * e)
     return 2.0 * sequences * model.heads * skipped
 
 

@@ -38,6 +38,7 @@ class Transformer:
     ffn : width inside the MLP of a layer without experts
     vocab : rows of the embedding, padded for the layout
     sequence : tokens per sequence
+    sample : mean tokens of the packed sample that a token is in; 0 for whole sequences
     longest : tokens that masks and tables of positions are for, at least `sequence`
     norm : ``layer`` or ``rms``
     mlp : ``gelu``, two matrices, or ``gated``, three
@@ -79,6 +80,7 @@ class Transformer:
     experts: ExpertShape | None = None
     window: WindowShape | None = None
     longest: int = 0
+    sample: float = 0.0
 
     def __post_init__(self) -> None:
         """Fill in defaults: as many key heads as heads, whose sizes add up to the width."""
@@ -109,6 +111,25 @@ class Transformer:
             return Layer(False, visible)
         return Layer((index - experts.first_dense + 1) % experts.every == 0, visible)
 
+    @property
+    def attended(self) -> float:
+        """Mean tokens of the sample that a token is in: of a whole sequence, or of a packed one."""
+        return self.sample or float(self.sequence)
+
+    def pairs(self, layer: Layer) -> float:
+        r"""Return the pairs of tokens of a sequence that a query and a key of it are.
+
+        .. math:: \frac{s}{l} \left( w l - \frac{w^2}{2} \right)
+
+        for samples of l tokens and windows of w at most, s^2 / 2 for a sequence of one sample.
+        """
+        seen = self.seen(layer)
+        return self.sequence / self.attended * (seen * self.attended - seen**2 / 2)
+
+    def seen(self, layer: Layer) -> float:
+        """Return the most tokens that a query sees: those of its sample, or of a window."""
+        return min(self.attended, layer.window or self.attended)
+
     @cached_property
     def stack(self) -> tuple[Layer, ...]:
         """All layers, in order."""
@@ -119,6 +140,20 @@ def _in_window(window: WindowShape, index: int) -> bool:
     """Whether layer `index` has the window."""
     full = window.full_every is not None and (index + 1) % window.full_every == 0
     return index % window.every == 0 and not full
+
+
+def attended_tokens(mean: float, spread: float) -> float:
+    r"""Return the mean length of the sample that a token is in [tokens].
+
+    .. math:: \frac{E[l^2]}{E[l]} = \mu (1 + c^2)
+
+    with the mean and the coefficient of variation of the lengths l: longer samples have more
+    tokens. Attention over samples of many lengths has as many pairs as over ones of this length.
+
+    >>> attended_tokens(200, 0), attended_tokens(200, 0.5)
+    (200.0, 250.0)
+    """
+    return mean * (1.0 + spread**2)
 
 
 def padded_vocab(vocab: int, multiple: int, tensor: int) -> int:
@@ -133,8 +168,15 @@ def padded_vocab(vocab: int, multiple: int, tensor: int) -> int:
     return -(-vocab // step) * step
 
 
-def build_model(record: ModelRecord, sequence: int, multiple: int, tensor: int) -> Transformer:
-    """Return the model of a catalogue file, trained on sequences of `sequence` tokens."""
+def build_model(
+    record: ModelRecord, sequence: int, multiple: int, tensor: int, sample: float = 0.0
+) -> Transformer:
+    """Return the model of a catalogue file, trained on sequences of `sequence` tokens.
+
+    Parameters
+    ----------
+    sample : mean tokens of the packed sample that a token is in; 0 for whole sequences
+    """
     return built_from(
         Transformer,
         record,
@@ -142,4 +184,5 @@ def build_model(record: ModelRecord, sequence: int, multiple: int, tensor: int) 
         sequence=sequence,
         biases=frozenset(record.biases),
         longest=record.longest or record.sequence,
+        sample=sample,
     )

@@ -29,7 +29,7 @@ from clustersim.units import (
 if TYPE_CHECKING:
     from clustersim.metrics.communication import GroupLinks
     from clustersim.metrics.prediction_interval import Interval
-    from clustersim.scenario.schema import PlacementFile, RecomputeFile
+    from clustersim.scenario.schema import BatchFile, PlacementFile, RecomputeFile
     from clustersim.simulation.step.answer import (
         Blame,
         DisturbanceAnswer,
@@ -122,7 +122,7 @@ def _setting(result: "Result") -> list[Row]:
         *([Row("placement", placement)] if placement else []),
         Row(
             "batch",
-            f"{counted(batch.global_, 'sequence')} of {batch.sequence:,} tokens:"
+            f"{counted(batch.global_, 'sequence')} of {batch.sequence:,} tokens{_packed(batch)}:"
             f" {counted(result.program.microbatches, 'microbatch')} of {batch.micro}"
             " per replica",
         ),
@@ -134,6 +134,11 @@ def _slowest(result: "Result") -> str:
     spread = result.scenario.cluster.node.accelerator.clock_spread
     clock = 1.0 if spread is None else slowest_clock(spread, result.devices)
     return f", the slowest at {percent(clock)} of the mean rate of products" if clock < 1 else ""
+
+
+def _packed(batch: "BatchFile") -> str:
+    """Return the length of packed samples; nothing where each sequence is one."""
+    return "" if batch.lengths is None else f" in samples of {batch.lengths.mean:,.0f}"
 
 
 def _recomputation(given: "str | RecomputeFile") -> str:

@@ -25,7 +25,7 @@ class SharedJob:
 
     def __init__(
         self, name: str, nodes: tuple[int, ...], start: float,
-        tokens: int | None = None, memory: MemoryAnswer | None = None,
+        tokens: float | None = None, memory: MemoryAnswer | None = None,
     ) -> None:  # fmt: skip
         self.name, self.nodes, self.start = name, nodes, start
         self.tokens, self.memory = tokens, memory

@@ -109,7 +109,7 @@ class SharedStep(SharedJob):
     ) -> None:
         batch = loaded.scenario.batch
         memory = estimate_memory(job).answer
-        super().__init__(name, nodes, start, batch.global_ * batch.sequence, memory)
+        super().__init__(name, nodes, start, batch.tokens, memory)
         self._saves = saves
         self.steps = 1 if saves is None else saves.every
         self._loaded, self._job = loaded, job

@@ -64,8 +64,9 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
 
 def model_of(scenario: Scenario) -> Transformer:
     """Return the model of a scenario as its framework pads it."""
-    multiple, tensor = scenario.framework.vocab_multiple, scenario.plan.tensor
-    return build_model(scenario.model, scenario.batch.sequence, multiple, tensor)
+    batch, multiple = scenario.batch, scenario.framework.vocab_multiple
+    tensor = scenario.plan.tensor
+    return build_model(scenario.model, batch.sequence, multiple, tensor, batch.sample)
 
 
 def cluster_of(loaded: Loaded, draw: Draw = DRAWN) -> Cluster:

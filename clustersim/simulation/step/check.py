@@ -41,6 +41,7 @@ def check_layout(loaded: Loaded, schedule: Schedule, layout: Plan, model: Transf
         ),
         *_context(loaded, layout),
         *_recompute(loaded),
+        *_lengths(loaded),
         *_offload(loaded, layout),
         *_graphs(loaded),
         *_placement(loaded, layout),
@@ -144,6 +145,16 @@ def _recompute(loaded: Loaded) -> Iterator[str]:
         yield (
             f"{loaded.where('recompute', 'stages')}: there is no stage {outside[0]}"
             f" (0 to {stages - 1})"
+        )
+
+
+def _lengths(loaded: Loaded) -> Iterator[str]:
+    """Check that lengths of samples are stated once: on average, or drawn by a disturbance."""
+    drawn = [cause.type for cause in loaded.scenario.disturbances]
+    if loaded.scenario.batch.lengths is not None and "sequence-lengths" in drawn:
+        yield (
+            f"{loaded.where('batch', 'lengths')}: excludes the disturbance 'sequence-lengths',"
+            " which draws the lengths of samples (leave one of them out)"
         )
 
 

@@ -120,8 +120,7 @@ class Result(Presentable):
     @property
     def tokens_per_s(self) -> float:
         """Tokens of the whole job in a second [1/s]."""
-        batch = self.scenario.batch
-        return batch.global_ * batch.sequence / self.step_time
+        return self.scenario.batch.tokens / self.step_time
 
     @property
     def tokens_per_s_per_device(self) -> float:

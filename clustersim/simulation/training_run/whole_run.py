@@ -184,7 +184,7 @@ def _run_stages(loaded: Loaded, training: Training) -> list[RunStage]:
         result = replayed[key]
         batch = result.scenario.batch
         if remaining is None:
-            remaining = tokens_of_run(training, batch.global_ * batch.sequence, batch.sequence)
+            remaining = tokens_of_run(training, batch.tokens, batch.sequence)
         tokens = remaining if last and part.tokens is None else (part.tokens or remaining)
         if tokens > remaining * (1 + 1e-9) or (tokens <= 0 and not last):
             raise PlanError(
@@ -193,7 +193,7 @@ def _run_stages(loaded: Loaded, training: Training) -> list[RunStage]:
             )
         remaining -= tokens
         if tokens > 0:
-            steps = ceil(tokens / (batch.global_ * batch.sequence) - 1e-9)
+            steps = ceil(tokens / batch.tokens - 1e-9)
             stages.append(RunStage(tokens, steps, result))
     if remaining is not None and remaining > 0.5:
         raise PlanError(

@@ -176,7 +176,7 @@ def _service(
 
 def _step(read: Log, variant: Variant, loaded: Loaded, execution: Execution) -> CheckAnswer:
     batch = loaded.scenario.batch
-    work = Work(batch.global_ * batch.sequence, batch.global_, loaded.scenario.devices)
+    work = Work(batch.tokens, batch.global_, loaded.scenario.devices)
     summary, measured = measure(read, work)
     stated = measured.pop("batch", batch.global_)
     if stated != batch.global_:

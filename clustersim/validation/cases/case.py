@@ -212,7 +212,7 @@ def _job(row: Row, settings: Settings) -> str:
         "system": row.system.model_dump(exclude={"gpus"}),
         "devices": settings.devices,
         "model": model | {"vocab": settings.vocab, "sequence": settings.sequence},
-        "batch": settings.sequences,
+        "batch": [settings.sequences, row.batch.lengths.model_dump(exclude_none=True)],
         "precision": [settings.precision, row.parallel.mp_mode],
         "finetune": row.finetune if is_given(row.finetune) else None,
         "attention": settings.kernel,

@@ -99,14 +99,23 @@ class Parallel(Section):
     mp_mode: Word = None
 
 
+class Lengths(Section):
+    """Lengths of packed samples [tokens]: their `mean`, `spread` and the `filled` share."""
+
+    mean: Number = None
+    spread: Number = None
+    filled: Number = None
+
+
 class Batch(Section):
-    """Sequences of a step (`global`) and of a microbatch (`micro`)."""
+    """Sequences of a step (`global`) and of a microbatch (`micro`), and what is packed into one."""
 
     model_config = ConfigDict(populate_by_name=True)
 
     global_: Annotated[Count, Field(alias="global")] = None
     micro: Count = None
     grad_accum: Count = None
+    lengths: Annotated[Lengths, Missing] = Lengths()
 
 
 class Measured(Section):

@@ -47,7 +47,7 @@ def scenario_of(case: Case, recompute: str | None = None) -> Loaded:
         case.row.system.accelerator,
     )
     word = recompute or settings.recompute or ""
-    data = {
+    data: dict[str, Any] = {
         "title": case.row.id,
         "cluster": {"name": case.machine.cluster, "nodes": nodes},
         "model": model_of(case),
@@ -63,6 +63,8 @@ def scenario_of(case: Case, recompute: str | None = None) -> Loaded:
         "assumed": dict(settings.assumed),
         "fusion_bound": FUSED,
     }
+    if lengths := case.row.batch.lengths.model_dump(exclude_none=True):
+        data["batch"]["lengths"] = lengths
     tuned = {"offload": dict(case.offload), "finetune": case.finetune and dict(case.finetune)}
     data |= {key: value for key, value in tuned.items() if value}
     changes |= {**case.options, **_software(settings, case.framework.pipelined)}

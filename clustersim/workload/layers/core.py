@@ -135,25 +135,23 @@ def _math(shard: Slice, layer: Layer) -> Core:
 def _flash(shard: Slice, layer: Layer) -> Core:
     r"""Two products over the visible pairs of tokens, five backward.
 
-    .. math:: \text{pairs} = w s - w^2 / 2
-
-    with a window of w tokens, s^2 / 2 with a causal mask. The backward recomputes the scores.
-    Dao 2023, arXiv:2307.08691. Shared keys and values are read in place, unless the framework
+    The pairs are those of each packed sample alone, whose kernels have the lengths (``cu_seqlens``
+    of FlashAttention and Transformer Engine). The backward recomputes the scores. Dao 2023,
+    arXiv:2307.08691. Shared keys and values are read in place, unless the framework
     copies them to each query first.
     """
     m, w = shard.model, shard.width
-    s, d, e = m.sequence, m.head_size, m.value_size
-    window = float(min(s, layer.window or s))
-    pairs = shard.micro * shard.heads * (window * s - window**2 / 2) / shard.context
+    d, e, samples = m.head_size, m.value_size, shard.micro * m.sequence / m.attended
+    pairs = shard.micro * shard.heads * m.pairs(layer) / shard.context
     made = shard.tokens * shard.heads * e
     repeated = shard.kernels.kv_repeated
     numbers = _numbers(shard, shard.heads if repeated else shard.kv_heads)
     spread, gathered = _spread(shard) if repeated else ([], [])
     groups = shard.heads if repeated else shard.kv_heads
-    head = Head(shard.micro * shard.heads, shard.micro * groups, d, e, d + e)
+    head = Head(round(samples * shard.heads), round(samples * groups), d, e, d + e)
     ahead = Flash(
         "flash attention", 2 * pairs * (d + e), w * (numbers + made), d,
-        backward=False, sequence=int(window), peak=shard.precision.wide,
+        backward=False, sequence=max(1, int(m.seen(layer))), peak=shard.precision.wide,
         share=shard.kernels.attention_share, cudnn=shard.kernels.attention_cudnn, head=head,
     )  # fmt: skip
     moved = 2 * w * (numbers + made)

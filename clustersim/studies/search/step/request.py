@@ -314,7 +314,7 @@ def scale_of(measure: Measure, loaded: Loaded, option: str) -> float:
     """
     scenario, name = loaded.scenario, measure.name
     batch, devices = scenario.batch, scenario.devices
-    tokens = float(batch.global_ * batch.sequence)
+    tokens = float(batch.tokens)
     if name == "step_time_s":
         return 1.0
     if name == "samples_per_s":

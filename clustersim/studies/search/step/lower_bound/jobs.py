@@ -37,8 +37,10 @@ class LayoutJobs:
         """Return the model, its vocabulary padded for some tensor ranks."""
         if tensor not in self._models:
             given = self.given
-            multiple = given.framework.vocab_multiple
-            self._models[tensor] = build_model(given.model, given.batch.sequence, multiple, tensor)
+            batch, multiple = given.batch, given.framework.vocab_multiple
+            self._models[tensor] = build_model(
+                given.model, batch.sequence, multiple, tensor, batch.sample
+            )
         return self._models[tensor]
 
     def schedule(self, name: str) -> Schedule:
