@@ -21,13 +21,14 @@ from clustersim.errors import (
 
 if TYPE_CHECKING:
     from clustersim import catalog
-    from clustersim.exporters import export
+    from clustersim.exporters import export, export_traces
     from clustersim.simulation.service.result import ServeResult
     from clustersim.simulation.service.serve import serve
     from clustersim.simulation.sharing.share import share
     from clustersim.simulation.step.replications import replicate
     from clustersim.simulation.step.result import Result
     from clustersim.simulation.step.simulate import simulate
+    from clustersim.simulation.trace.replay import replay
     from clustersim.simulation.training_run.train import train
     from clustersim.studies.check import check
     from clustersim.studies.collective import collective
@@ -57,6 +58,8 @@ __all__ = [
     "collective",
     "compare",
     "export",
+    "export_traces",
+    "replay",
     "replicate",
     "scale",
     "search",
@@ -77,6 +80,8 @@ _MODULES = {
     "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
     "export": "clustersim.exporters",
+    "export_traces": "clustersim.exporters",
+    "replay": "clustersim.simulation.trace.replay",
     "replicate": "clustersim.simulation.step.replications",
     "scale": "clustersim.studies.scale",
     "search": "clustersim.studies.search",

@@ -157,6 +157,7 @@ def prepare(folder: Path, block: Block) -> None:
         copytree(SCENARIOS, folder / "scenarios")
     if block.title:
         text = "".join(f"{line.text}\n" for line in block.lines)
+        (folder / block.title).parent.mkdir(exist_ok=True)
         (folder / block.title).write_text(text, encoding="utf-8")
 
 

@@ -26,7 +26,7 @@ from clustersim.calibration.kernels.fits import KernelFits, KernelGrades
 from clustersim.calibration.runs.answer import Calibration
 from clustersim.catalog.finding import FOLDERS, entry_names
 from clustersim.catalog.reading import read_yaml
-from clustersim.exporters import ExportAnswer
+from clustersim.exporters import ExportAnswer, TraceExport
 from clustersim.importers.registry import ImportAnswer
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
@@ -38,6 +38,7 @@ from clustersim.scenario.load import load_service
 from clustersim.scenario.schema import ScenarioFile
 from clustersim.scenario.serving import ServingScenarioFile
 from clustersim.scenario.sharing import SharingFile
+from clustersim.scenario.traced import TracedFile
 from clustersim.simulation.measures import ALL, measures_of
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.service.serve import serve
@@ -197,6 +198,13 @@ def shared_machine() -> Iterator[str]:
     keys = file_keys(SharingFile, TEXTS["meanings"]["sharing"])
     keys = sorted(keys, key=lambda key: _part(key) not in ("title", "cluster"))
     yield from _keys_page("A shared machine", "shared_machine", keys)
+
+
+def trace() -> Iterator[str]:
+    """Yield the keys of the scenario of a trace."""
+    keys = file_keys(TracedFile, TEXTS["meanings"]["traced"])
+    keys = sorted(keys, key=lambda key: _part(key) not in ("title", "cluster"))
+    yield from _keys_page("A trace", "trace", keys)
 
 
 def study_values() -> Iterator[str]:
@@ -417,6 +425,7 @@ def new_page() -> Iterator[str]:
 def export_page() -> Iterator[str]:
     """Yield what ``export`` prints."""
     yield from _answer("export", "export", answer_keys(ExportAnswer))
+    yield from _section("Keys of `--as chakra --json`", "traces", answer_keys(TraceExport))
 
 
 def import_page() -> Iterator[str]:
@@ -488,6 +497,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "scenario/training-run.md": training_run,
     "scenario/service.md": service,
     "scenario/shared-machine.md": shared_machine,
+    "scenario/trace.md": trace,
     "scenario/study-values.md": study_values,
     "scenario/measured-cases.md": measured_cases,
     "catalogue/README.md": catalogue,

@@ -29,6 +29,8 @@ def test_the_public_names_are_listed_in_order():
         "collective",
         "compare",
         "export",
+        "export_traces",
+        "replay",
         "replicate",
         "scale",
         "search",

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -89,6 +90,54 @@ def write_all(texts: Mapping[Path, str], *, force: bool) -> None:
     for path, text in texts.items():
         _make_folder(path.parent)
         write_new(path, text, force=force)
+
+
+def write_folder(
+    folder: Path, contents: Mapping[str, bytes], *, replaced: str, force: bool
+) -> None:
+    """Write files into a folder, whole or not at all.
+
+    Parameters
+    ----------
+    replaced : pattern of the files of an earlier export, which are removed
+    force : write into a folder with other files, which are kept
+
+    Raises
+    ------
+    ScenarioError
+        when the path is a file, the folder has other files (unless `force`), or cannot be written.
+    """
+    check_folder(folder, force=force)
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    try:
+        partial.mkdir(parents=True)
+        for name, content in contents.items():
+            (partial / name).write_bytes(content)
+        folder.mkdir(exist_ok=True)
+        for path in folder.glob(replaced):
+            path.unlink()
+        for name in contents:
+            (partial / name).replace(folder / name)
+        partial.rmdir()
+    except OSError as problem:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise ScenarioError(f"{shown(folder)}: cannot be written ({problem.strerror})") from None
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Check that files can be written into a folder: it is new or empty, or `force` keeps others.
+
+    Raises
+    ------
+    ScenarioError
+        when it is a file, or has files that are kept only by `force`.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ScenarioError(f"{shown(folder)}: is a file, not a folder")
+    if folder.is_dir() and not force and any(folder.iterdir()):
+        raise ScenarioError(
+            f"{shown(folder)}: already exists and has files (use --force to write there)"
+        )
 
 
 def _make_folder(folder: Path) -> None:

@@ -8,7 +8,7 @@ from clustersim import answers
 from clustersim.calibration.kernels.fits import KernelFits, KernelGrades
 from clustersim.calibration.runs.answer import Calibration
 from clustersim.engine.network.flows import FinishTimes
-from clustersim.exporters import ExportAnswer
+from clustersim.exporters import ExportAnswer, TraceExport
 from clustersim.importers.registry import ImportAnswer
 from clustersim.reports.doctor.answer import Diagnosis
 from clustersim.reports.listing.answer import ListedEntry
@@ -18,9 +18,11 @@ from clustersim.scenario.entries import RECORDS, file_schema
 from clustersim.scenario.schema import json_schema
 from clustersim.scenario.serving import ServingScenarioFile
 from clustersim.scenario.sharing import SharingFile
+from clustersim.scenario.traced import TracedFile
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.sharing.answer import ShareAnswer
 from clustersim.simulation.step.answer import RunAnswer
+from clustersim.simulation.trace.answer import TraceAnswer
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.studies.check import CheckAnswer
 from clustersim.studies.collective.answer import Timing
@@ -35,7 +37,7 @@ from clustersim.studies.whatif import WhatIfAnswer
 from clustersim.validation.answer import Validation
 
 ANSWERS: Final[Mapping[str, Any]] = {
-    "run": RunAnswer | ServeAnswer | ShareAnswer,
+    "run": RunAnswer | ServeAnswer | ShareAnswer | TraceAnswer,
     "serve": ServeAnswer,
     "scale": ScalingAnswer,
     "check": CheckAnswer,
@@ -55,7 +57,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "show": EntryAnswer | ComparedSchedules,
     "list": dict[str, list[ListedEntry]],
     "import": ImportAnswer,
-    "export": ExportAnswer,
+    "export": ExportAnswer | TraceExport,
     "doctor": Diagnosis,
 }
 """What each verb prints with `--json`."""
@@ -64,6 +66,7 @@ SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "scenario": json_schema,
     "serving": partial(json_schema, ServingScenarioFile),
     "sharing": partial(json_schema, SharingFile),
+    "traced": partial(json_schema, TracedFile),
     **{kind: partial(file_schema, kind) for kind in RECORDS},
     **{verb: partial(answers.schema, answer) for verb, answer in ANSWERS.items()},
 }

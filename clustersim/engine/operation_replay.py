@@ -3,10 +3,12 @@
     clock   -- the next end -->  operation  -- its followers that miss no other -->  begin
     network <-- traffic --------------'
 
-Programs that share links contend in the network, whichever job they are of.
+Programs that share links contend in the network, whichever job they are of.  Operations of a unit,
+such as a device, run one at a time: the first that could begin, and of several the first in order.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Hashable
 from functools import partial
 
 import numpy as np
@@ -54,6 +56,8 @@ class OperationReplay:
         self.graph, self._clock, self._network, self._done = graph, clock, network, done
         self._missing = [len(before) for before in graph.after]
         self._left = len(graph)
+        self._busy: set[Hashable] = set()
+        self._queues: dict[Hashable, deque[int]] = {}
         self.begin: Floats = np.full(len(graph), np.nan)
         self.end: Floats = np.full(len(graph), np.nan)
 
@@ -77,6 +81,8 @@ class OperationReplay:
         """Begin operations, and those that follow the ones without a time."""
         graph, now = self.graph, self._clock._now
         for number in ready:  # which grows
+            if graph.units[number] is not None and graph.seconds[number] and self._queued(number):
+                continue
             self.begin[number] = now
             traffic, seconds = graph.traffic[number], graph.seconds[number]
             if traffic is not None:
@@ -87,6 +93,24 @@ class OperationReplay:
                 self._left -= 1
                 self.end[number] = now
                 ready += self._freed(number)
+
+    def _queued(self, number: int) -> bool:
+        """Return whether an operation waits for its unit; otherwise the unit is busy with it."""
+        unit = self.graph.units[number]
+        if unit not in self._busy:
+            self._busy.add(unit)
+            return False
+        self._queues.setdefault(unit, deque()).append(number)
+        return True
+
+    def _next_of_unit(self, number: int) -> list[int]:
+        """Return the next operation that the unit of one that has ended can begin."""
+        unit = self.graph.units[number]
+        if unit is None:
+            return []
+        self._busy.discard(unit)
+        queue = self._queues.get(unit)
+        return [queue.popleft()] if queue else []
 
     def _freed(self, number: int) -> list[int]:
         """Return the operations that missed only this one."""
@@ -103,7 +127,7 @@ class OperationReplay:
     def _ended(self, number: int) -> None:
         self._left -= 1
         self.end[number] = self._clock._now
-        self._begin_all(self._freed(number))
+        self._begin_all([*self._next_of_unit(number), *self._freed(number)])
         if self.finished:
             self._done()
 

@@ -5,7 +5,7 @@ What rank classes do together, such as a collective, is one operation that follo
 The order is that of `event_replay`, which replays the program itself.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from math import isnan
 from typing import Any, Final
 
@@ -27,7 +27,8 @@ from clustersim.timeline import EMBEDDING, GRADIENTS, NORM, OPTIMISER, PARAMETER
 from clustersim.traffic import Traffic
 
 COMPUTE: Final = "compute"
-SEND: Final = "send"
+READY: Final = "ready"
+REQUEST: Final = "request"
 
 
 def operations_of(program: Program) -> Operations:
@@ -51,11 +52,12 @@ class _Writer:
         self.joined: dict[Hashable, int] = {}
         self.arrivals: dict[tuple[Position, int], int] = {}
         self.awaited: list[tuple[int, Position, int]] = []
-        for rates, actor in zip(program.rates, program.actors, strict=True):
+        each = enumerate(zip(program.rates, program.actors, strict=True))
+        for rank, (rates, actor) in each:
             actions = [
                 action_of(actor, rates, program, code, CONTINUOUS) for code in program.order.codes
             ]
-            _RankWriter(self, actor, actions).write()
+            _RankWriter(self, rank, actor, actions).write()
         for number, position, address in self.awaited:
             self.graph.follow(number, self.arrivals[position, address])
 
@@ -64,12 +66,14 @@ class _Writer:
         """Rank classes of one stage."""
         return self.program.classes * self.program.tensor_ranks
 
-    def join(self, name: Hashable, traffic: Traffic, after: int) -> int:
-        """Take part in a collective of a name, which follows all its rank classes."""
+    def join(self, name: Hashable, traffic: Traffic, rank: int, after: int) -> int:
+        """Let a rank class take part in a collective of a name, which follows all of them."""
         if name not in self.joined:
             self.joined[name] = self.graph.add(traffic.name, traffic=traffic)
-        self.graph.follow(self.joined[name], after)
-        return self.joined[name]
+        joined = self.joined[name]
+        self.graph.follow(joined, after)
+        self.graph.ranks[joined].append(rank)
+        return joined
 
 
 class _RankWriter:
@@ -82,14 +86,15 @@ class _RankWriter:
     reduced : the latest reduction of gradients that overlaps with its steps
     """
 
-    def __init__(self, writer: _Writer, actor: Actor, actions: list[Action]) -> None:
-        self.writer, self.graph, self.actor, self.actions = writer, writer.graph, actor, actions
+    def __init__(self, writer: _Writer, rank: int, actor: Actor, actions: list[Action]) -> None:
+        self.writer, self.graph, self.rank = writer, writer.graph, rank
+        self.actor, self.actions = actor, actions
         order, self.stage = writer.program.order, actor.position.stage
         self.codes: list[int] = order.of[self.stage].tolist()
         self.inputs: list[int] = order.inputs[self.stage].tolist()
         overlapped = actor.tail.overlapped and actor.tail.gradients
         self.completing = completing(order, self.stage) if overlapped else {}
-        self.last = self.graph.add("begin")
+        self.last = self.add("begin")
         self.sending: dict[int, int] = {}
         self.reduced: int | None = None
 
@@ -101,14 +106,29 @@ class _RankWriter:
             self._send(at)
         self._tail()
 
+    def add(
+        self,
+        name: str,
+        after: Iterable[int] = (),
+        *,
+        seconds: float = 0.0,
+        traffic: Traffic | None = None,
+    ) -> int:
+        """Add an operation of this rank class."""
+        return self.graph.add(name, after, seconds=seconds, traffic=traffic, ranks=[self.rank])
+
+    def join(self, name: Hashable, traffic: Traffic, after: int) -> int:
+        """Take part in a collective of a name."""
+        return self.writer.join(name, traffic, self.rank, after)
+
     def then(self, name: str, seconds: float) -> int:
         """Compute for a time after the latest operation."""
-        self.last = self.graph.add(name, [self.last], seconds=seconds)
+        self.last = self.add(name, [self.last], seconds=seconds)
         return self.last
 
     def after(self, *others: int) -> None:
         """Wait for other operations."""
-        self.last = self.graph.add("wait", [self.last, *others])
+        self.last = self.add("wait", [self.last, *others])
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -133,7 +153,7 @@ class _RankWriter:
             for number, segment in enumerate(segments):
                 if isinstance(segment, Traffic):
                     name = "tensor", self.actor.position[:2], at, number
-                    self.last = self.writer.join(name, segment, self.last)
+                    self.last = self.join(name, segment, self.last)
                 else:
                     self.then(COMPUTE, segment)
         else:
@@ -160,11 +180,11 @@ class _RankWriter:
             self.writer.arrivals[position, target] = self.last
             return
         if program.tensor_ranks > 1:
-            sent = self.writer.join(("send", *position[:2], at), action.traffic, self.last)
+            sent = self.join(("send", *position[:2], at), action.traffic, self.last)
         else:
             before = self.sending.get(action.direction)
             follows = [self.last] if before is None or program.blocking else [self.last, before]
-            sent = self.graph.add(action.traffic.name, follows, traffic=action.traffic)
+            sent = self.add(action.traffic.name, follows, traffic=action.traffic)
             self.sending[action.direction] = sent
         self.writer.arrivals[position._replace(stage=action.stage), target] = sent
         if program.blocking:
@@ -209,10 +229,10 @@ class _RankWriter:
                 follows.append(queues[move.channel])
             if begun is not None and move.late is not None:
                 late = max(0.0, compute - move.late)
-                follows.append(self.graph.add("request", [begun, self.last], seconds=late))
-            done = self.graph.add("carry", follows)
+                follows.append(self.add(REQUEST, [begun, self.last], seconds=late))
+            done = self.add("carry", follows)
             if move.shared is None:
-                done = self.graph.add(move.channel, [done], seconds=move.seconds)
+                done = self.add(move.channel, [done], seconds=move.seconds)
             else:
                 done = self._collective((*name, index), move.shared, done)
             queues[move.channel] = done
@@ -222,8 +242,8 @@ class _RankWriter:
         """Take part in a collective inside a block, of a cell or of all replicas of a stage."""
         replica, stage, _ = self.actor.position
         if isinstance(moved, OnStage):
-            return self.writer.join((stage, *name), moved.traffic, after)
-        return self.writer.join((replica, stage, *name), moved, after)
+            return self.join((stage, *name), moved.traffic, after)
+        return self.join((replica, stage, *name), moved, after)
 
     # --- after the last step ----------------------------------------------------------------------
 
@@ -232,13 +252,13 @@ class _RankWriter:
         pieces = self.actor.tail.gradients[group]
         begun = self.last
         for number, piece in enumerate(pieces):
-            ready = seconds * (number + 1) / len(pieces)
-            follows = [self.graph.add("ready", [begun], seconds=ready)]
+            begun = self.add(READY, [begun], seconds=seconds / len(pieces))
+            follows = [begun]
             if self.reduced is not None:
                 follows.append(self.reduced)
             name = GRADIENTS, self.stage, group, number
-            joined = self.graph.add("gradients", follows)
-            self.reduced = self.writer.join(name, piece, joined)
+            joined = self.add("gradients", follows)
+            self.reduced = self.join(name, piece, joined)
 
     def _tail(self) -> None:
         tail, program = self.actor.tail, self.writer.program
@@ -262,4 +282,4 @@ class _RankWriter:
 
     def _together(self, name: tuple[Any, ...], traffic: Traffic) -> None:
         """Take part in a collective of the tail."""
-        self.last = self.writer.join(name, traffic, self.last)
+        self.last = self.join(name, traffic, self.last)

@@ -1,6 +1,7 @@
-"""Launch files of scenarios, in the form that each program reads: importers, the other way."""
+"""Scenarios in the form that other programs read: launch files, and traces; importers reversed."""
 
 from clustersim.exporters.answer import ExportAnswer, export
 from clustersim.exporters.arguments import program_of
+from clustersim.exporters.chakra import TraceExport, export_traces
 
-__all__ = ["ExportAnswer", "export", "program_of"]
+__all__ = ["ExportAnswer", "TraceExport", "export", "export_traces", "program_of"]

@@ -34,6 +34,8 @@ from clustersim.importers.machines.sketch import Sketch
 from clustersim.importers.models import import_config
 from clustersim.importers.models.config import SAMPLE, other_text
 from clustersim.importers.source import MOST_BYTES, Source, read_source
+from clustersim.importers.traces.draft import TraceDraft, trace_draft
+from clustersim.importers.traces.formats import READERS, trace_format
 
 MODEL: Final = "hugging-face"
 """The format of models."""
@@ -110,11 +112,12 @@ class Imported:
 
 
 def import_file(path: Path, choices: Choices, format: str | None = None) -> Imported:
-    """Return the catalogue file for the output of another program.
+    """Return the catalogue file, or the scenario, for the output of another program.
 
     Parameters
     ----------
-    format : one of `FORMATS`, None to detect it
+    path : a file; of a trace also the folder of its files
+    format : one of `FORMATS` or of the traces' `READERS`, None to detect it
 
     Raises
     ------
@@ -123,14 +126,29 @@ def import_file(path: Path, choices: Choices, format: str | None = None) -> Impo
     CatalogError
         with file and line, when the file is malformed or describes an invalid machine or model.
     """
+    traced = format if format in READERS else None if format else trace_format(path)
+    if traced is not None:
+        return _import_trace(path, traced, choices)
     return import_source(_read(path), choices, format)
+
+
+def _import_trace(path: Path, format: str, choices: Choices) -> Imported:
+    """Return the scenario of a trace."""
+    for option in (*OF_MACHINES, "model"):
+        if getattr(choices, option) is not None:
+            raise ScenarioError(f"--{option}: does not apply to a trace ({shown(path)})")
+    draft = trace_draft(path, format, choices)
+    name = choices.name or plain_name(path.resolve().name)
+    missing = (f"not placed: {line}" for line in draft.missing)
+    remarks = (f"Imported from {path.name} ({format}).", *draft.notes, *missing)
+    return Imported(draft, format, to_yaml(draft.data, remarks), name)
 
 
 def import_source(source: Source, choices: Choices, format: str | None = None) -> Imported:
     """Return the catalogue file for a text that was read; see `import_file`."""
     name = format or _format_of(source)
     if name not in FORMATS:
-        known = ", ".join(FORMATS)
+        known = ", ".join((*FORMATS, *READERS))
         raise ScenarioError(
             f"--format {name}: unknown format{nearest(name, FORMATS)} (known: {known})"
         )
@@ -215,6 +233,7 @@ class ImportAnswer:
     read : options of a launch file that were read, as they are written
     ignored : its options without effect on the scenario, each with the reason
     unknown : its options that are not known
+    not_placed : operations of a trace that have no time, a line for each type and reason
     """
 
     file: str | None
@@ -227,6 +246,7 @@ class ImportAnswer:
     read: tuple[str, ...]
     ignored: Mapping[str, str]
     unknown: tuple[str, ...]
+    not_placed: tuple[str, ...]
 
 
 def import_answer(imported: Imported, out: Path | None) -> ImportAnswer:
@@ -242,4 +262,5 @@ def import_answer(imported: Imported, out: Path | None) -> ImportAnswer:
         read=draft.read if isinstance(draft, LaunchDraft) else (),
         ignored=dict(draft.ignored) if isinstance(draft, LaunchDraft) else {},
         unknown=draft.unknown if isinstance(draft, LaunchDraft) else (),
+        not_placed=draft.missing if isinstance(draft, TraceDraft) else (),
     )

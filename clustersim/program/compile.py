@@ -63,6 +63,7 @@ class Compilation:
 
     Attributes
     ----------
+    inner : the collectives inside blocks
     fused : whether collectives are fused into blocks
     """
 
@@ -71,7 +72,7 @@ class Compilation:
         self._blocks = blocks = Blocks(job)
         sends = stage_transfers(job)
         joint = joint_collectives(job, blocks.communicators)
-        inner = InnerTraffic(blocks)
+        self.inner = inner = InnerTraffic(blocks)
         self._usage = LinkUsage(blocks, inner, sends, joint)
         bound = self._usage.fusion_bound()
         splits = inner.axes == ["tensor"] and not job.offload.any and met is None

@@ -10,7 +10,7 @@ operation after another is a chain of the graph; an operation without time joins
 A pipeline's `Program` is written out into such a graph by `engine.program_operations`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import cached_property
 
 from clustersim.errors import ProgramError
@@ -29,6 +29,8 @@ class Operations:
     seconds : time of those that compute [s]
     traffic : of those that communicate; None of others
     after : the operations that each of them follows
+    ranks : that run each of them, by number
+    units : what runs each of them, one at a time; None where nothing limits it
 
     >>> graph = Operations()
     >>> first = graph.add("forward", seconds=1.0)
@@ -43,6 +45,8 @@ class Operations:
         self.seconds: list[float] = []
         self.traffic: list[Traffic | None] = []
         self.after: list[list[int]] = []
+        self.ranks: list[list[int]] = []
+        self.units: list[Hashable] = []
 
     def __len__(self) -> int:
         return len(self.names)
@@ -54,12 +58,16 @@ class Operations:
         *,
         seconds: float = 0.0,
         traffic: Traffic | None = None,
+        ranks: Iterable[int] = (),
+        unit: Hashable = None,
     ) -> int:
         """Add an operation that follows others; return its number."""
         self.names.append(name)
         self.seconds.append(seconds)
         self.traffic.append(traffic)
         self.after.append([*after])
+        self.ranks.append([*ranks])
+        self.units.append(unit)
         return len(self.names) - 1
 
     def append(self, other: "Operations", after: Iterable[int] = ()) -> int:
@@ -71,6 +79,8 @@ class Operations:
                 [first + each for each in before] or begins,
                 seconds=other.seconds[number],
                 traffic=other.traffic[number],
+                ranks=other.ranks[number],
+                unit=other.units[number],
             )
         ends = [first + number for number, each in enumerate(other.followers) if not each]
         return self.add("end", ends or begins)

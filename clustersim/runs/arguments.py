@@ -19,11 +19,12 @@ from clustersim.errors import ScenarioError
 from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study
 from clustersim.runs.variants import Variant
-from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing
+from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing, LoadedTrace
 from clustersim.scenario.origins import scenario_text
 from clustersim.simulation.service.serve import check_service
 from clustersim.simulation.sharing.jobs import PlacedJobs
 from clustersim.simulation.step.build import build_job
+from clustersim.simulation.trace.replay import traced_program
 
 
 def variant_of(scenario: str | Path | Mapping[str, Any], settings: Sequence[str] = ()) -> Variant:
@@ -96,6 +97,9 @@ def check(loaded: LoadedScenario) -> None:
         return
     if isinstance(loaded, LoadedSharing):
         PlacedJobs(loaded)
+        return
+    if isinstance(loaded, LoadedTrace):
+        traced_program(loaded)
         return
     job, scenario = build_job(loaded), loaded.scenario
     if scenario.collectives:  # prescribed algorithms are checked when groups form

@@ -17,7 +17,8 @@ from clustersim.catalog.facts import Record
 from clustersim.catalog.files import is_file, read_bytes
 from clustersim.catalog.finding import shipped
 from clustersim.catalog.tree import bare
-from clustersim.scenario.load import Loaded, LoadedScenario, LoadedSharing
+from clustersim.importers.traces.formats import contents_of
+from clustersim.scenario.load import Loaded, LoadedScenario, LoadedSharing, LoadedTrace
 from clustersim.simulation.service.load import trace_file
 from clustersim.simulation.sharing.jobs import jobs_of
 from clustersim.simulation.step.build import schedule_file
@@ -67,8 +68,13 @@ def key_of(
     texts = texts or RecordTexts()
     scenario = loaded.scenario
     inside: Sequence[str] = ()
+    file: Path | None = None
     if isinstance(loaded, LoadedSharing):
-        inside, file = [key_of(job, texts) for job in jobs_of(loaded)], None
+        traces = [job.trace for job in loaded.scenario.jobs if job.trace is not None]
+        inside = [key_of(job, texts) for job in jobs_of(loaded)]
+        inside += [_digest(*contents_of(each.place(loaded.origin.folder))) for each in traces]
+    elif isinstance(loaded, LoadedTrace):
+        inside = [_digest(*contents_of(loaded.scenario.trace.place(loaded.origin.folder)))]
     else:
         file = schedule_file(loaded) if isinstance(loaded, Loaded) else trace_file(loaded)
     records = {key: value for key, value in scenario if isinstance(value, Record)}

@@ -54,6 +54,7 @@ from clustersim.runs.variants import (
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.sharing.answer import ShareAnswer
 from clustersim.simulation.step.answer import RunAnswer
+from clustersim.simulation.trace.answer import TraceAnswer
 
 if TYPE_CHECKING:
     import sqlite3
@@ -367,6 +368,8 @@ def _answer_of(data: Mapping[str, Any]) -> Any:
     """Return the type of an answer by its keys."""
     if "ttft_s" in data:
         return ServeAnswer
+    if "communications" in data:
+        return TraceAnswer
     return ShareAnswer if "fairness" in data else RunAnswer
 
 

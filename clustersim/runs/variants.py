@@ -15,7 +15,13 @@ from clustersim.catalog.changes import Change
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.runs.scenario_files import ScenarioFiles
-from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing, load_any
+from clustersim.scenario.load import (
+    LoadedScenario,
+    LoadedService,
+    LoadedSharing,
+    LoadedTrace,
+    load_any,
+)
 from clustersim.scenario.origins import name_of
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.limits import excess_of
@@ -28,6 +34,8 @@ from clustersim.simulation.sharing.share import share
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.step.result import Result, usd_per_hour
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
+from clustersim.simulation.trace.answer import TraceAnswer
+from clustersim.simulation.trace.replay import replay
 from clustersim.simulation.training_run.train import run_measures
 
 Answer = TypeVar("Answer")
@@ -35,7 +43,7 @@ Answer = TypeVar("Answer")
 Value = str | int | float | bool
 Verdict = Literal["ran", "memory_only", "invalid", "failed"]
 
-ScenarioAnswer = RunAnswer | ServeAnswer | ShareAnswer
+ScenarioAnswer = RunAnswer | ServeAnswer | ShareAnswer | TraceAnswer
 """What a scenario is answered with, by its kind."""
 
 RAN: Final = "ran"
@@ -159,6 +167,8 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
         return Run(key, RAN, answer=_copied(service.answer), fresh=True)
     if isinstance(loaded, LoadedSharing):
         return Run(key, RAN, answer=_copied(share(loaded)), fresh=True)
+    if isinstance(loaded, LoadedTrace):
+        return Run(key, RAN, answer=_copied(replay(loaded)), fresh=True)
     result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
     if isinstance(result, Result):
         training = None if loaded.scenario.training is None else run_measures(loaded)

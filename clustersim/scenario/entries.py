@@ -30,6 +30,7 @@ from clustersim.scenario.references import references_in, resolve
 from clustersim.scenario.schema import Scenario
 from clustersim.scenario.serving import ServingScenario
 from clustersim.scenario.sharing import Sharing
+from clustersim.scenario.traced import Traced
 
 RECORDS: Final[Mapping[str, type[Record]]] = {
     "cluster": ClusterRecord,
@@ -62,7 +63,7 @@ class Entry:
     name: str
     title: str
     data: Mapping[str, Any]
-    record: Record | Scenario | ServingScenario | Sharing
+    record: Record | Scenario | ServingScenario | Sharing | Traced
 
 
 def kinds_of(name: str) -> list[str]:

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from clustersim.importers.launch.draft import LaunchDraft
     from clustersim.scenario.serving import ServingScenario
     from clustersim.scenario.sharing import Sharing
+    from clustersim.scenario.traced import Traced
 
-Checked = TypeVar("Checked", Scenario, "ServingScenario", "Sharing")
+Checked = TypeVar("Checked", Scenario, "ServingScenario", "Sharing", "Traced")
 
 DESCRIPTIVE: Final = frozenset(
     {
@@ -138,9 +139,9 @@ class LoadedFile(Generic[Checked]):
         return replace(scenario, unchanged=unchanged)
 
     def _same_kind(self, other: "LoadedScenario") -> Self:
-        """Return a scenario of the same kind as this one; `load` and `jobs` are no changes."""
+        """Return a scenario of the same kind; the keys of other kinds are no changes."""
         if not isinstance(other, type(self)):
-            key = "jobs" if "jobs" in other.tree.data else "load"
+            key = next((key for key in ("jobs", "trace") if key in other.tree.data), "load")
             kind = "serving" if "load" in self.tree.data else "training"
             raise ScenarioError(f"{other.where(key)}: cannot be set on a {kind} scenario")
         return other
@@ -166,10 +167,15 @@ class LoadedSharing(LoadedFile["Sharing"]):
         return {key[depth:]: at for key, at in self.tree.places.items() if key[:depth] == path}
 
 
+@record
+class LoadedTrace(LoadedFile["Traced"]):
+    """The scenario of a trace with the places of its values."""
+
+
 LoadedJob = Loaded | LoadedService
 """A scenario of one job."""
 
-LoadedScenario = LoadedJob | LoadedSharing
+LoadedScenario = LoadedJob | LoadedSharing | LoadedTrace
 """A scenario of any kind."""
 
 
@@ -210,8 +216,25 @@ def load_sharing(
     return shared_machine(load_any(scenario, settings))
 
 
+def load_traced(scenario: str | Path | Mapping[str, Any], settings: Settings = ()) -> LoadedTrace:
+    """Read the scenario of a trace, as `load_any` does, or keys and values.
+
+    Raises
+    ------
+    ScenarioError, CatalogError
+        also for a scenario of another kind.
+    """
+    if isinstance(scenario, Mapping):
+        return traced(_from_mapping(INLINE, scenario, settings))
+    return traced(load_any(scenario, settings))
+
+
 def one_job(loaded: LoadedScenario) -> LoadedJob:
-    """Return the scenario of one job; reject several jobs on one machine."""
+    """Return the scenario of one job; reject several jobs on one machine, and traces."""
+    if isinstance(loaded, LoadedTrace):
+        raise ScenarioError(
+            f"{loaded.where('trace')}: the trace of a job (simulate it with: clustersim run)"
+        )
     if isinstance(loaded, LoadedSharing):
         raise ScenarioError(
             f"{loaded.where('jobs')}: several jobs on one machine (simulate them with: clustersim"
@@ -253,6 +276,16 @@ def shared_machine(loaded: LoadedScenario) -> LoadedSharing:
         raise ScenarioError(
             f"{loaded.place()}: jobs: missing (the list of the jobs that share the machine; one"
             f" scenario alone is simulated with: clustersim {verb})"
+        )
+    return loaded
+
+
+def traced(loaded: LoadedScenario) -> LoadedTrace:
+    """Return the scenario of a trace; reject other kinds."""
+    if not isinstance(loaded, LoadedTrace):
+        raise ScenarioError(
+            f"{loaded.place()}: trace: missing (the trace of a job, such as {{files: FOLDER}};"
+            " clustersim import FOLDER writes such a scenario)"
         )
     return loaded
 
@@ -311,8 +344,12 @@ def from_origin(origin: Origin, changes: tuple[Change, ...]) -> LoadedScenario:
     return _checked(tree, origin, changes)
 
 
-def _kind_of(tree: Tree) -> "type[Scenario | ServingScenario | Sharing]":
-    """Return the record of a scenario: of a service with the key `load`, of jobs with `jobs`."""
+def _kind_of(tree: Tree) -> "type[Scenario | ServingScenario | Sharing | Traced]":
+    """Return the record of a scenario: by its key `load`, `jobs` or `trace`, or else of a step."""
+    if "trace" in tree.data:
+        from clustersim.scenario import traced
+
+        return traced.Traced
     if "jobs" in tree.data:
         from clustersim.scenario import sharing
 
@@ -338,6 +375,8 @@ def _checked(
     kind: Any = Loaded if isinstance(scenario, Scenario) else LoadedService
     if "jobs" in tree.data:
         kind = LoadedSharing
+    if "trace" in tree.data:
+        kind = LoadedTrace
     made: LoadedScenario = kind(scenario, tree, origin, changes)
     return made
 

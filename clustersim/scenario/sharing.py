@@ -11,6 +11,7 @@ from clustersim.catalog.facts import Bytes, Count, Line, Nodes, Seconds, Strict,
 from clustersim.catalog.libraries import OPERATIONS
 from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.schema import ClusterName, ClusterUse, Expecting
+from clustersim.scenario.traced import TraceFile
 
 UNITS: Final = ("leaves", "pods", "groups")
 """Words for nodes in as few units of the fabric as possible."""
@@ -51,7 +52,7 @@ class TrafficFile(Strict):
 
 
 class JobFile(Strict):
-    """A job of a shared machine: steps of training or of a service, or plain traffic."""
+    """A job of a shared machine: steps of training, of a service or of a trace, or traffic."""
 
     name: Line | None = Field(None, description="name; that of the scenario if missing")
     scenario: str | dict[str, Any] | None = Field(
@@ -61,6 +62,7 @@ class JobFile(Strict):
     )
     set: dict[str, Any] = Field({}, description="changes of that scenario, by dotted key")
     traffic: TrafficFile | None = Field(None, description="plain traffic instead of a scenario")
+    trace: TraceFile | None = Field(None, description="execution trace instead of a scenario")
     nodes: str = Field(
         "contiguous",
         description="nodes of the machine: contiguous, interleaved, scattered (by the seed), in as"
@@ -78,13 +80,18 @@ class JobFile(Strict):
     copies: Count = Field(1, description="number of such jobs")
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if (self.scenario is None) == (self.traffic is None):
-            raise ValueError("needs a scenario or traffic, and not both")
+    def _one_of_them(self) -> Self:
+        works = {"scenario": self.scenario, "traffic": self.traffic, "trace": self.trace}
+        stated = [name for name, work in works.items() if work is not None]
+        if len(stated) != 1:
+            raise ValueError("needs a scenario, traffic or a trace, and only one of them")
         if self.traffic is not None and self.save_every:
             raise ValueError("save_every: traffic has no checkpoint (traffic: {storage: write})")
-        if self.traffic is not None and self.set:
-            raise ValueError("set: has no effect on traffic (change its keys)")
+        if self.trace is not None and self.save_every:
+            raise ValueError("save_every: a trace has no checkpoint (leave it out)")
+        if self.scenario is None and self.set:
+            work = "traffic" if self.trace is None else "a trace"
+            raise ValueError(f"set: has no effect on {work} (change its keys)")
         if self.copies > 1 and self.nodes not in PLACES:
             raise ValueError(f"copies: {self.copies} jobs cannot have the same nodes (copies: 1)")
         return self

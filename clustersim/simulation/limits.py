@@ -9,7 +9,7 @@ from math import inf
 from typing import Final
 
 from clustersim.errors import ScenarioError
-from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing
+from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing, LoadedTrace
 from clustersim.simulation.measures import (
     QUEUE_GROWTH,
     Kind,
@@ -29,6 +29,8 @@ def kinds_of(loaded: LoadedScenario) -> tuple[Kind, ...]:
         return ("service",)
     if isinstance(loaded, LoadedSharing):
         return ("shared machine",)
+    if isinstance(loaded, LoadedTrace):
+        return ("trace",)
     return ("step",) if loaded.scenario.training is None else ("training run", "step")
 
 

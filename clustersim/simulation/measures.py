@@ -29,7 +29,7 @@ from clustersim.units import (
     parse_number,
 )
 
-Kind = Literal["step", "training run", "service", "shared machine"]
+Kind = Literal["step", "training run", "service", "shared machine", "trace"]
 """What an answer is of."""
 
 
@@ -257,7 +257,24 @@ def _of_a_shared_machine() -> Iterable[Measure]:
         yield Measure(name, "shared machine", label, heading, unit, better, (), text)
 
 
-ALL: Final = (*_of_a_step(), *_of_a_run(), *_of_a_service(), *_of_a_shared_machine())
+def _of_a_trace() -> Iterable[Measure]:
+    """Yield the measures of a replayed trace."""
+    for name, label, heading, unit, better, text in (
+        ("step_time_s", "step time", "step", "s", _LESS, format_seconds),
+        ("compute_s", "compute", "compute", "s", _LESS, format_seconds),
+        ("exposed_s", "exposed communication", "exposed", "s", _LESS, format_seconds),
+        ("waiting_s", "waiting", "waiting", "s", _LESS, format_seconds),
+        ("exposed_fraction", "exposed communication", "exposed share", "fraction of step", _LESS,
+         _share),
+        ("devices", "devices", "devices", "", _LESS, format_number),
+    ):  # fmt: skip
+        dimension = "seconds" if unit == "s" else ""
+        yield Measure(name, "trace", label, heading, unit, better, ("step",), text, dimension)
+
+
+ALL: Final = (
+    *_of_a_step(), *_of_a_run(), *_of_a_service(), *_of_a_shared_machine(), *_of_a_trace()
+)  # fmt: skip
 """All measures of all kinds."""
 
 HEADLINES: Final[Mapping[Kind, tuple[str, ...]]] = {
@@ -268,6 +285,7 @@ HEADLINES: Final[Mapping[Kind, tuple[str, ...]]] = {
                 "tokens_per_s_per_user"),
     "shared machine": ("slowdown", "slowdown_most", "slowdown_mean", "fairness", "lost_devices",
                        "tokens_per_s"),
+    "trace": ("step_time_s", "compute_s", "exposed_s", "waiting_s", "devices"),
 }  # fmt: skip
 """Measures of an answer's tables, by kind."""
 
@@ -276,6 +294,7 @@ BRIEF: Final[Mapping[Kind, tuple[str, ...]]] = {
     "step": ("step_time_s", "tokens_per_s", "mfu", "memory_peak_bytes"),
     "service": ("ttft", "tpot", "tokens_per_s_per_device", "tokens_per_s_per_user"),
     "shared machine": ("slowdown", "slowdown_mean", "lost_devices", "tokens_per_s"),
+    "trace": ("step_time_s", "exposed_s", "waiting_s", "devices"),
 }  # fmt: skip
 """The few of them that a line has room for."""
 
@@ -293,6 +312,7 @@ def measures_of(kinds: Iterable[Kind]) -> dict[str, Measure]:
 _PLURALS: Final[Mapping[Kind, str]] = {
     "service": "services",
     "shared machine": "shared machines",
+    "trace": "traces",
 }
 """Kinds that an error about an unknown measure names."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from chakra_files import node, write_traces
 from clustersim import sweep
 from commands import ending
 from small import EIGHT, small
@@ -40,9 +41,20 @@ def folder(tmp_path_factory):
         ("kindless.yaml", "name: x\nnode: dgx-h100\nfabric: {type: switch}\n"),
     ):
         (folder / name).write_text(text)
+    chakra_traces(folder)
     for axis in ({"batch.micro": [1, 2]}, {"plan.tensor": [2, 16]}):
         sweep(small(folder), over=axis, store=folder / "studies.db", jobs=1)
     return folder
+
+
+def chakra_traces(folder):
+    """Write traces with a cycle, with a send that no rank receives, and cut short."""
+    send = node(1, "COMM_SEND", name="s", comm_dst=1, comm_size=8)
+    cycle = [node(1, "COMP", [2], name="a", micros=1), node(2, "COMP", [1], name="b", micros=1)]
+    write_traces(folder / "cyclic", cycle)
+    write_traces(folder / "lonely", [send], [])
+    file = write_traces(folder / "truncated", [node(1, "COMP", name="whole", micros=9, num_ops=1)])
+    (file / "job.0.et").write_bytes((file / "job.0.et").read_bytes()[:-3])
 
 
 def contents(folder):

@@ -346,7 +346,7 @@ def test_nodes_are_assigned_by_rule():
     ("jobs", "problem"),
     [
         ([], "jobs: must have at least 1"),
-        ([{"nodes": "0"}], "jobs[0]: needs a scenario or traffic, and not both"),
+        ([{"nodes": "0"}], "jobs[0]: needs a scenario, traffic or a trace, and only one of them"),
         ([{**SMALL, "nodes": "0-3"}, {**SMALL, "nodes": "3-6"}], "node 3 is already of"),
         ([{**SMALL, "nodes": "0-2"}], "names 3 nodes, and the job has 4"),
         ([{**SMALL, "nodes": "5-8"}], "the machine has no node 8 (it has 0-7)"),

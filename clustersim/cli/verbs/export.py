@@ -1,4 +1,4 @@
-"""`clustersim export SCENARIO --as PROGRAM`: the launch file of a scenario."""
+"""`clustersim export SCENARIO --as PROGRAM`: the launch file of a scenario, or its trace."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,6 +7,7 @@ import typer
 
 from clustersim.cli.options import Settings, option, print_json, print_rows
 from clustersim.cli.output import echo
+from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from clustersim.exporters import ExportAnswer
@@ -17,13 +18,13 @@ Program = Annotated[
     option(
         "PROGRAM",
         "Program that reads the file: megatron, megatron-bridge, torchtitan, deepspeed,"
-        " accelerate, vllm, sglang, trtllm.",
+        " accelerate, vllm, sglang, trtllm; or chakra: a trace of each rank, for ASTRA-sim.",
         "--as",
     ),
 ]
 Out = Annotated[
     Path | None,
-    option("PATH", "Output file [standard output].", "--out", "-o"),
+    option("PATH", "Output file [standard output], or folder of traces.", "--out", "-o"),
 ]
 
 
@@ -37,14 +38,18 @@ def export(
         bool, typer.Option("--force", help="Replace an existing output file.")
     ] = False,
 ) -> None:
-    """Write the launch file of a scenario: all that a program has options for.
+    """Write the launch file of a scenario, or its step as a trace that simulators replay.
 
-    The file is imported again, and its comment lists each value that it does not express, and the
-    command that predicts what it launches.
+    A launch file is imported again, and its comment lists each value that it does not express, and
+    the command that predicts what it launches.
     """
     import clustersim
     from clustersim.catalog.writing import check_new, write_new
+    from clustersim.exporters.chakra import CHAKRA
 
+    if program == CHAKRA:
+        _export_traces(scenario, out, settings or [], json_output=json_output, force=force)
+        return
     if out is not None:
         check_new(out, force=force)
     exported = clustersim.export(scenario, program, settings or (), file=out)
@@ -56,6 +61,32 @@ def export(
         echo(exported.text, end="")
     else:
         print_rows(str(out), _rows(exported))
+
+
+def _export_traces(
+    scenario: str, out: Path | None, settings: list[str], *, json_output: bool, force: bool
+) -> None:
+    """Write the step of a scenario as traces, and print what was written."""
+    from clustersim.catalog.writing import check_folder
+    from clustersim.exporters.chakra import export_traces
+    from clustersim.render.tables import Row
+    from clustersim.units import counted, format_seconds
+
+    if out is None:
+        raise ScenarioError("--as chakra: writes a file for each rank (--out FOLDER)")
+    check_folder(out, force=force)
+    exported = export_traces(scenario, out, settings, force=force)
+    if json_output:
+        print_json(exported)
+        return
+    what = f"{counted(exported.operations, 'operation')}, {counted(exported.groups, 'group')}"
+    rows = [
+        Row("traces", f"{counted(exported.ranks, 'rank')}: {exported.files[0]}, ...; {what}"),
+        Row("step", format_seconds(exported.step_time_s)),
+        *(Row("note", line) for line in exported.notes),
+        Row("replay it", exported.command),
+    ]
+    print_rows(str(out), rows)
 
 
 def _rows(exported: "ExportAnswer") -> "list[Row]":

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FORMATS = (
     "nccl-xml, lstopo, nvidia-smi, rocm-smi, astra-sim, infragraph, ibnetdiscover, slurm, vllm,"
     " sglang, trtllm, torchtitan, accelerate, llm-foundry, axolotl, torchtune, litgpt, deepspeed,"
-    " maxtext, nemo, primus, megatron, hugging-face"
+    " maxtext, nemo, primus, megatron, hugging-face, chakra, kineto"
 )
 
 _Format = Annotated[
@@ -32,7 +32,9 @@ _Out = Annotated[
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of another program.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File of another program, or folder of a trace.")
+    ],
     format: _Format = None,
     out: _Out = None,
     name: Annotated[
@@ -51,16 +53,17 @@ def import_(
         bool, typer.Option("--force", help="Replace an existing output file.")
     ] = False,
 ) -> None:
-    """Import a machine, a model, or the launch file of a job as a scenario."""
+    """Import a machine, a model, or the launch file or the trace of a job as a scenario."""
     from clustersim.catalog.writing import write_new
     from clustersim.importers.draft import Choices
     from clustersim.importers.launch.draft import LaunchDraft
     from clustersim.importers.registry import import_answer, import_file, plain_name
+    from clustersim.importers.traces.formats import READERS, trace_format
     from clustersim.scenario.load import load_launch
 
     if out is not None and out.suffix != ".yaml":
         raise ScenarioError(f"{out}: must end in .yaml (a scenario refers to such files)")
-    if file.is_dir():
+    if file.is_dir() and format not in READERS and trace_format(file) is None:
         file, name = _inside(file), name or (None if out else plain_name(file.resolve().name))
     name = name or (None if out is None else plain_name(out.stem))
     folder = Path.cwd() if out is None else out.parent
@@ -98,8 +101,13 @@ def _inside(folder: Path) -> Path:
 def _summary(imported: "Imported", file: Path) -> list[str]:
     """Return the result in lines, with every value that the file does not state."""
     from clustersim.importers.launch.draft import LaunchDraft
+    from clustersim.importers.traces.draft import TraceDraft
 
     draft = imported.draft
+    if isinstance(draft, TraceDraft):
+        made = f"{draft.kind:<9} {imported.name}: {draft.data['title']} ({imported.format})"
+        missing = [f"missing   {line}" for line in draft.missing]
+        return [made, *(f"read      {line}" for line in draft.notes), *missing]
     if isinstance(draft, LaunchDraft):
         made = f"{draft.kind:<9} {imported.name}: {draft.data['title']} ({imported.format})"
         ignored = [f"ignored   {line}" for line in draft.ignored_by_reason]

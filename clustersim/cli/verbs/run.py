@@ -1,7 +1,7 @@
 """`clustersim run SCENARIO`: answer a scenario of any kind, and write its files.
 
-A training step is answered here, with its whole run where it has a section `training`; a service as
-`clustersim serve` does, and jobs on one machine as `clustersim share` does.
+A training step is answered here, with its whole run where it has a section `training`, and a trace;
+a service as `clustersim serve` does, and jobs on one machine as `clustersim share` does.
 """
 
 from contextlib import nullcontext
@@ -28,8 +28,10 @@ from clustersim.cli.verbs.share import report_sharing
 
 if TYPE_CHECKING:
     from clustersim.render.render_process import RenderProcess
+    from clustersim.render.tables import Row
     from clustersim.scenario.load import Loaded
     from clustersim.simulation.step.result import Result
+    from clustersim.simulation.trace.answer import TraceAnswer
 
 MAX_REPLICATIONS: Final = 10_000
 """Maximum number of replications."""
@@ -70,7 +72,7 @@ def run(
     formats = figure_formats(figures)
     # The process of the figures starts before the slow imports, which it does not wait for.
     with _figure_process() if formats else nullcontext() as process:
-        from clustersim.scenario.load import LoadedService, LoadedSharing, load_any
+        from clustersim.scenario.load import LoadedService, LoadedSharing, LoadedTrace, load_any
 
         loaded = load_any(scenario, changes)
         options.print_remarks(loaded.origin.remarks)
@@ -86,11 +88,24 @@ def run(
             unused = {"--schedule": schedule, "--model": model, "--replications": replications}
             reject_unused(unused, "several jobs on one machine")
             report_sharing(loaded, place, command, strict=strict)
+        elif isinstance(loaded, LoadedTrace):
+            unused = {"--schedule": schedule, "--model": model, "--replications": replications}
+            reject_unused(unused, "the scenario of a trace")
+            answer = clustersim.replay(loaded)
+            place.report(answer, command, _show_trace)
+            end_strictly(loaded, answer.expectations, strict=strict)
         else:
             loaded = loaded.changed(ordered) if ordered else loaded
             result = _simulated(loaded, replications)
             _report(result, place, process, command)
             end_strictly(loaded, result.answer.expectations, strict=strict)
+
+
+def _show_trace(answer: "TraceAnswer", written: "list[Row]") -> None:
+    """Print a replayed trace in lines."""
+    from clustersim.reports.trace import text
+
+    print_rows(f"{answer.title}: {text.finding(answer)}", [*text.rows(answer), *written])
 
 
 def _report(

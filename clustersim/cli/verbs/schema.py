@@ -14,8 +14,9 @@ def schema(
     kind: Annotated[
         str,
         typer.Argument(
-            help="Kind of file (scenario, serving, sharing, cluster, node, accelerator, library,"
-            " model, framework, engine, reliability, site, prices), or a verb for its --json."
+            help="Kind of file (scenario, serving, sharing, traced, cluster, node, accelerator,"
+            " library, model, framework, engine, reliability, site, prices), or a verb for its"
+            " --json."
         ),
     ],
 ) -> None:

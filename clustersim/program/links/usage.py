@@ -47,7 +47,7 @@ class InnerTraffic:
 
     def of(self, stage: int, call: Call) -> TrafficRows:
         """Return a collective of a stage as traffic: of each replica, or of all in one row."""
-        name = f"{call.operation} of {call.axis} group, stage {stage}"
+        name = inner_title(stage, call)
         rows = self._groups.rows_of(call.axis, range(stage, stage + 1))
         return self._groups.along(call.axis).traffic(name, call.operation, call.nbytes, rows)
 
@@ -80,6 +80,11 @@ class InnerTraffic:
     def _on_links(self, axes: Iterable[Axis], run: range, rows: int) -> LinkRows:
         parts = [self.along(axis, run) for axis in axes if axis in self.axes]
         return added(parts, rows * len(run))
+
+
+def inner_title(stage: int, call: Call) -> str:
+    """Return the name of collectives of an operation inside blocks of a stage."""
+    return f"{call.operation} of {call.axis} group, stage {stage}"
 
 
 JOINT = -1

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from clustersim.arrays import Floats, adjacent, numbered
+from clustersim.arrays import Floats, Integers, adjacent, numbered
 from clustersim.cost.closed_form import message_cost
 from clustersim.plan.parallelism import Wiring
 from clustersim.program.collectives.algorithms import scalar_reduction
@@ -16,6 +16,7 @@ from clustersim.program.job import Job
 from clustersim.program.movement.sharding import replicated
 from clustersim.program.schedules.steps import WHOLE
 from clustersim.timeline import BACKWARD, FORWARD
+from clustersim.topology.cluster import Cluster
 from clustersim.traffic import LinkRows, Name, TrafficRows, link_rows
 from clustersim.workload.kernels import Axis
 from clustersim.workload.parameters import Parameters
@@ -26,6 +27,16 @@ MOST_MESSAGES: Final = 1 << 15
 
 def stage_transfers(job: Job) -> dict[Name, TrafficRows]:
     """Return the transfers of all replicas from stage to stage, by their `send_name`."""
+    plan, transfers, listed = job.plan, dict[Name, TrafficRows](), [*hops_of(job).items()]
+    at_once = max(1, MOST_MESSAGES // (plan.data * plan.cell))
+    for first in range(0, len(listed), at_once):
+        some = dict(listed[first : first + at_once])
+        transfers |= zip(some, _transfers_along(job, [*some.values()]), strict=True)
+    return transfers
+
+
+def hops_of(job: Job) -> "dict[Name, Hop]":
+    """Return the transfers from stage to stage, by their `send_name`."""
     plan, hops = job.plan, dict[Name, Hop]()
     for kind, stage, chunk in product(WHOLE, range(plan.pipeline), range(plan.chunks)):
         target = plan.wired.onward(stage, chunk, forward=kind == FORWARD)
@@ -33,12 +44,7 @@ def stage_transfers(job: Job) -> dict[Name, TrafficRows]:
         if target is not None and target.stage != stage and name not in hops:
             title = f"send {kind} from stage {stage} to {target.stage}"
             hops[name] = Hop(title, stage, target.stage)
-    transfers, listed = dict[Name, TrafficRows](), [*hops.items()]
-    at_once = max(1, MOST_MESSAGES // (plan.data * plan.cell))
-    for first in range(0, len(listed), at_once):
-        some = dict(listed[first : first + at_once])
-        transfers |= zip(some, _transfers_along(job, [*some.values()]), strict=True)
-    return transfers
+    return hops
 
 
 class Hop(NamedTuple):
@@ -113,18 +119,36 @@ def hop_paths(job: Job, hops: Sequence[tuple[int, int]], replicas: int) -> HopPa
     """Return the paths of transfers between pairs of stages, of the first replicas."""
     plan, cluster = job.plan, job.cluster
     cells = job.placement.cells[:, :replicas].reshape(plan.pipeline, -1)
-    sources, targets = zip(*hops, strict=True)
-    routes = cluster.routes(cells[[*sources]].ravel(), cells[[*targets]].ravel())
-    rows = replicas * len(hops)
-    row = np.repeat(np.arange(rows), plan.cell)[routes.message]
+    sources, targets = (
+        cells[[*stages]].reshape(-1, plan.cell) for stages in zip(*hops, strict=True)
+    )
+    return paths_between(cluster, sources, targets)
+
+
+def paths_between(cluster: Cluster, sources: Integers, targets: Integers) -> HopPaths:
+    """Return the paths of messages from devices to others, a row for those sent together."""
+    rows, flows = sources.shape
+    routes = cluster.routes(sources.ravel(), targets.ravel())
+    row = np.repeat(np.arange(rows), flows)[routes.message]
     crossings = link_rows(row, routes.links, routes.shares, rows)
-    network = np.any(routes.network.reshape(rows, plan.cell), axis=1)
+    network = np.any(routes.network.reshape(rows, flows), axis=1)
     return HopPaths(
         crossings,
         np.asarray(network, np.float64),
         crossings.smallest(cluster.links.capacities[crossings.links] / crossings.values),
-        routes.latency.reshape(rows, plan.cell).max(axis=1),
+        routes.latency.reshape(rows, flows).max(axis=1),
     )
+
+
+def message_rows(
+    cluster: Cluster, name: str, nbytes: float, sources: Integers, targets: Integers
+) -> TrafficRows:
+    """Return messages of `nbytes` from devices to others, sent together, as one row of traffic."""
+    paths = paths_between(cluster, sources[None], targets[None])
+    network, rate, latency = paths.network[0], float(paths.rates[0]), float(paths.latency[0])
+    cost = message_cost(nbytes, bool(network), rate, latency, cluster.library)
+    amounts = (np.array([each]) for each in (cost.nbytes, cost.latency, cost.rate))
+    return TrafficRows(name, paths.crossings, *amounts)
 
 
 def joint_collectives(job: Job, communicators: Communicators) -> dict[Name, TrafficRows]:
@@ -138,32 +162,35 @@ def joint_collectives(job: Job, communicators: Communicators) -> dict[Name, Traf
             for axis, operation, nbytes in collectives:
                 moved = _over(communicators, axis, operation, nbytes, run)
                 joint |= {(kind, stage, axis): of_stage for stage, of_stage in moved.items()}
+    return joint | {
+        name: job.communicator(groups).traffic_rows(title, "all-reduce", nbytes)
+        for name, title, nbytes, groups in sums_of_stages(job)
+    }
+
+
+def sums_of_stages(job: Job) -> Iterator[tuple[Name, str, float, Integers]]:
+    """Yield the all-reduces over two stages in pairs, for all replicas, after their own.
+
+    Each has a name, a title, its bytes and its groups of devices: of the tied embedding, and of the
+    stages that hold the same layers.
+    """
+    plan = job.plan
     if job.reduces_embedding:
         rows = job.model.vocab * job.model.hidden / plan.tensor
-        nbytes = rows * job.reduced_bytes
-        joint["embedding",] = _between(job, 0, plan.pipeline - 1, nbytes, "embedding")
-    return joint | _mirrored_sums(job)
-
-
-def _between(job: Job, stage: int, other: int, nbytes: float, where: str) -> TrafficRows:
-    """Return an all-reduce over the devices of two stages in pairs, for all replicas."""
-    cells = job.placement.cells
-    communicator = job.communicator(np.stack([cells[stage].ravel(), cells[other].ravel()], axis=1))
-    operation = "all-reduce"
-    return communicator.traffic_rows(_title(operation, 2, where), operation, nbytes)
-
-
-def _mirrored_sums(job: Job) -> dict[Name, TrafficRows]:
-    """Return the sums of stages that hold the same layers, after those of their replicas."""
-    plan, sums = job.plan, dict[Name, TrafficRows]()
-    if plan.wired.copies == 1:
-        return sums
-    for stage in range(plan.pipeline // 2):
+        pairs = _pairs(job, 0, plan.pipeline - 1)
+        yield ("embedding",), _title("all-reduce", 2, "embedding"), rows * job.reduced_bytes, pairs
+    for stage in range(plan.pipeline // 2 if plan.wired.copies > 1 else 0):
         other = plan.pipeline - 1 - stage
         weights = job.weights.on_rank(job.weights.trained(stage))
         nbytes = weights * job.framework.gradients.bytes_each
-        sums["mirrored", stage] = _between(job, stage, other, nbytes, f"stages {stage} and {other}")
-    return sums
+        title = _title("all-reduce", 2, f"stages {stage} and {other}")
+        yield ("mirrored", stage), title, nbytes, _pairs(job, stage, other)
+
+
+def _pairs(job: Job, stage: int, other: int) -> Integers:
+    """Return the devices of two stages in pairs."""
+    cells = job.placement.cells
+    return np.stack([cells[stage].ravel(), cells[other].ravel()], axis=1)
 
 
 def reductions(job: Job, trained: Parameters) -> Iterator[Call]:
@@ -201,16 +228,20 @@ def _over(
 ) -> dict[int, TrafficRows]:
     """Return a collective of the groups of an axis of some stages, by stage."""
     groups = communicators.along(axis, operation)
-    prefix = "" if axis == "data" else f"{axis} of "
     moved = groups.traffic("", operation, nbytes, communicators.rows_of(axis, run))
     rows = len(moved) // len(run)
     return {
         stage: moved.part(
-            _title(operation, groups.ranks, f"{prefix}stage {stage}"),
+            stage_title(axis, operation, groups.ranks, stage),
             slice(at * rows, (at + 1) * rows),
         )
         for at, stage in enumerate(run)
     }
+
+
+def stage_title(axis: Axis, operation: str, ranks: int, stage: int) -> str:
+    """Return the unique name of a collective of the groups along an axis of a stage."""
+    return _title(operation, ranks, f"{'' if axis == 'data' else f'{axis} of '}stage {stage}")
 
 
 def _title(operation: str, ranks: int, where: str) -> str:

@@ -18,7 +18,12 @@ from clustersim.units import counted, format_number, format_seconds
 SAME = 5e-4
 """Slowdown below which a job is as fast as alone."""
 
-UNITS = {"training step": "step", "service": "mean step", "traffic": "pause and traffic"}
+UNITS = {
+    "training step": "step",
+    "service": "mean step",
+    "trace": "step",
+    "traffic": "pause and traffic",
+}
 """What each kind of job repeats."""
 
 MOST_USERS = 4

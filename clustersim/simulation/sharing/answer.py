@@ -58,7 +58,7 @@ class JobAnswer:
     Attributes
     ----------
     name : of the job
-    kind : `training step`, `service` or `traffic`
+    kind : `training step`, `service`, `trace` or `traffic`
     nodes : its nodes, as numbers and ranges
     devices : its devices
     alone_s : time of a step with the machine to itself [s]
@@ -66,9 +66,9 @@ class JobAnswer:
     least_s, most_s : shortest and longest of these steps [s]
     slowdown : shared over alone
     steps : steps that the mean is of
-    memory : the peak of its fullest stage, and whether it fits; null of services, which fit, and of
-        plain traffic
-    tokens_per_s : training throughput next to the others; null of services and plain traffic
+    memory : the peak of its fullest stage, and whether it fits; null of services, which fit, of
+        traces and of plain traffic
+    tokens_per_s : training throughput next to the others; null of other jobs
     spread : slowdown over all draws of places and phases; null where there is one
     blame : what each other job costs it, the most first, which add up to `shared_s - alone_s`;
         null where there are too many jobs to replay all of their subsets

@@ -11,12 +11,12 @@ class SharedJob:
 
     Attributes
     ----------
-    kind : ``training step``, ``service`` or ``traffic``
+    kind : ``training step``, ``service``, ``trace`` or ``traffic``
     start : instant of its first step [s]
     phase : the same as a share of a step alone, which is added
     steps : steps of one pass through its graph of operations
-    tokens : of one step; None of plain traffic
-    memory : whether it fits; None of plain traffic
+    tokens : of one step; None of other jobs
+    memory : whether it fits; None of other jobs
     """
 
     kind: str

@@ -2,6 +2,7 @@
 
 scenario --its layout, on its nodes of the machine--> compilation --folded--> operations
 service  --its mean step----------------------------------------------^
+trace    --on its nodes---------------------------------------------^
 traffic  --one collective after another-----------------------------^
 """
 
@@ -19,6 +20,7 @@ from clustersim.catalog.reading import Document, plain_copy
 from clustersim.catalog.tree import dotted
 from clustersim.engine.program_operations import operations_of
 from clustersim.errors import ClustersimError, ScenarioError
+from clustersim.importers.traces.trace import Trace
 from clustersim.memory.peak import estimate_memory
 from clustersim.plan.placement import Placement, place
 from clustersim.program.collectives.communicator import Communicator
@@ -26,15 +28,18 @@ from clustersim.program.compile import Compilation
 from clustersim.program.fold import Folded, JobTraffic
 from clustersim.program.job import Job
 from clustersim.program.operations import Operations
+from clustersim.program.traced import TracedProgram
 from clustersim.scenario.load import (
     Loaded,
     LoadedJob,
     LoadedService,
     LoadedSharing,
+    LoadedTrace,
     from_origin,
 )
 from clustersim.scenario.origins import UNTITLED, Origin, origin_of
 from clustersim.scenario.sharing import JobFile, TrafficFile
+from clustersim.scenario.traced import TraceFile
 from clustersim.scenario.training import CheckpointFile
 from clustersim.simulation.sharing.job import SharedJob
 from clustersim.simulation.sharing.nodes import Need, assign_nodes
@@ -50,6 +55,7 @@ from clustersim.simulation.step.build import (
 from clustersim.simulation.step.check import check_layout
 from clustersim.simulation.step.disturbed import causes_of, faults_of, shared_causes
 from clustersim.simulation.step.simulate import replay_step
+from clustersim.simulation.trace.replay import nodes_of, replayed, trace_of
 from clustersim.simulation.training_run.checkpoint_flows import copy_seconds, rank_states
 from clustersim.topology.accelerator import build_accelerator
 from clustersim.topology.cluster import Cluster, build_cluster
@@ -201,6 +207,39 @@ class SharedTraffic(SharedJob):
         return graph
 
 
+class SharedTrace(SharedJob):
+    """A job that repeats its execution trace."""
+
+    kind = "trace"
+
+    def __init__(
+        self, name: str, trace: Trace, file: TraceFile, cluster: Cluster, nodes: tuple[int, ...],
+        start: float,
+    ) -> None:  # fmt: skip
+        super().__init__(name, nodes, start)
+        size = cluster.node.devices
+        devices = [node * size + local for node in nodes for local in range(size)]
+        self._program = TracedProgram(trace, cluster, devices, file.compute)
+
+    @property
+    def carried(self) -> tuple[Integers, Floats]:
+        """Bytes of one pass on each link that it uses, by number [B]."""
+        return self._program.carried
+
+    @property
+    def traffic(self) -> JobTraffic:
+        """Its traffic on the links of the machine."""
+        return self._program.traffic
+
+    def alone(self) -> float:
+        """Return the time of a pass with the machine to itself [s]."""
+        return float(replayed(self._program).end.max())
+
+    def operations(self, folded: Folded) -> Operations:
+        """Return one pass as a graph of operations."""
+        return self._program.operations(folded)
+
+
 class PlacedJobs:
     """A machine and its jobs, each on nodes of its own.
 
@@ -268,13 +307,10 @@ class _Draft:
 
     def __init__(self, loaded: LoadedSharing, number: int, file: JobFile) -> None:
         self.file, self._sharing, self._number = file, loaded, number
-        self.own = None if file.traffic is not None else self._on_its_nodes()
-        if self.own is None:
-            assert file.traffic is not None
-            self.count = file.traffic.nodes
-        else:
-            self.count = self.own.scenario.cluster.nodes
-        self.name = file.name or ("traffic" if self.own is None else self.own.name)
+        self.own = None if file.scenario is None else self._on_its_nodes()
+        self.trace = None if file.trace is None else self._read_trace(file.trace)
+        self.count, name = self._needs()
+        self.name = file.name or name
 
     def where(self, *path: str) -> str:
         """Return the place of a key of this job, with which a message begins."""
@@ -284,16 +320,30 @@ class _Draft:
         self, name: str, nodes: tuple[int, ...], cluster: Cluster, storage: SharedStorage
     ) -> SharedJob:
         """Return the job on its nodes."""
-        start, traffic = self.file.start, self.file.traffic
+        start, traffic, trace = self.file.start, self.file.traffic, self.file.trace
         if traffic is not None:
             rows = _rows(name, traffic, nodes, cluster, storage)
             return SharedTraffic(name, traffic, rows, cluster, nodes, start)
+        if self.trace is not None and trace is not None:
+            return SharedTrace(name, self.trace, trace, cluster, nodes, start)
         if isinstance(self.own, LoadedService):
             return SharedService(name, self.own, nodes, cluster, start)
         assert self.own is not None
         job = self._placed(self.own, nodes, cluster)
         saves = self._saves(self.own, job, nodes, storage)
         return SharedStep(name, self.own, job, nodes, start, saves)
+
+    def _needs(self) -> tuple[int, str]:
+        """Return the nodes that it needs, and its name where the file states none."""
+        if self.trace is not None:
+            return nodes_of(self.trace, self._sharing.scenario.cluster.node.devices), "trace"
+        if self.own is not None:
+            return self.own.scenario.cluster.nodes, self.own.name
+        assert self.file.traffic is not None
+        return self.file.traffic.nodes, "traffic"
+
+    def _read_trace(self, file: TraceFile) -> Trace:
+        return trace_of(file, self._sharing.origin.folder, self.where("trace", "files"))
 
     def _saves(
         self, loaded: Loaded, job: Job, nodes: tuple[int, ...], storage: SharedStorage
@@ -357,6 +407,11 @@ class _Draft:
             raise ScenarioError(
                 f"{self.where('scenario')}: a shared machine is no job of another one (training"
                 " steps, services and traffic are)"
+            )
+        if isinstance(loaded, LoadedTrace):
+            raise ScenarioError(
+                f"{self.where('scenario')}: the scenario of a trace (trace: {{files: FOLDER}}"
+                " instead)"
             )
         return replace(loaded, origin=replace(loaded.origin, name=self.file.name or loaded.name))
 

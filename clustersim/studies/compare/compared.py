@@ -7,7 +7,13 @@ from clustersim.catalog.changes import Settings
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.runs.arguments import check, settings_of, variant_of
 from clustersim.runs.variants import FAILED, Run, ScenarioAnswer, Variant
-from clustersim.scenario.load import Loaded, LoadedScenario, LoadedService, LoadedSharing
+from clustersim.scenario.load import (
+    Loaded,
+    LoadedScenario,
+    LoadedService,
+    LoadedSharing,
+    LoadedTrace,
+)
 from clustersim.simulation.limits import kinds_of
 from clustersim.simulation.measures import QUEUE_GROWTH
 
@@ -15,6 +21,7 @@ EXAMPLES: Final = {
     Loaded: ("frontier-22b", "batch.micro=2"),
     LoadedService: ("llama3-70b-h100-serving", "precision=fp8"),
     LoadedSharing: ("superpod-hashed-neighbours", "jobs.0.nodes=scattered"),
+    LoadedTrace: ("trace.yaml", "cluster.nic.bandwidth=x2"),
 }
 """A shipped scenario of each kind and a change, for the message on a single scenario."""
 
@@ -56,7 +63,12 @@ def read_compared(
     return variants, loaded, names
 
 
-_KINDS: Final = {Loaded: "training", LoadedService: "a service", LoadedSharing: "several jobs"}
+_KINDS: Final = {
+    Loaded: "training",
+    LoadedService: "a service",
+    LoadedSharing: "several jobs",
+    LoadedTrace: "a trace",
+}
 """What a scenario of each kind is."""
 
 
@@ -89,6 +101,8 @@ def usual_measure(loaded: Sequence[LoadedScenario], answers: Sequence[ScenarioAn
         return "sustainable_rate"
     if isinstance(first, LoadedSharing):
         return "slowdown"
+    if isinstance(first, LoadedTrace):
+        return "step_time_s"
     if isinstance(first, LoadedService):
         if first.scenario.load.kind not in RATED:
             return "latency"

@@ -123,6 +123,7 @@ USUAL: Final[Mapping[Kind, tuple[str, str | None]]] = {
     "step": ("tokens_per_s", None),
     "service": ("tokens_per_s_per_device", "tokens_per_s_per_user"),
     "shared machine": ("slowdown", "fairness"),
+    "trace": ("step_time_s", "exposed_fraction"),
 }
 """Measures by which answers are ranked if none is requested, and of the front; devices or memory if
 None."""

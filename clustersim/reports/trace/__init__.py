@@ -1,0 +1,1 @@
+"""Views of a replayed trace: text, tables, figures and a page."""

@@ -1,0 +1,1 @@
+"""Execution traces on machines: their step time, and where it goes."""
