@@ -205,8 +205,13 @@ def words(component: str) -> str:
 
 
 def percent(share: float, sign: str = "") -> str:
-    """Return a share in percent: ``'9.1 %'``, with its sign where `sign` is ``"+"``."""
-    return f"{100 * share:{sign}.1f} %"
+    """Return a share in percent, with its sign where `sign` is ``"+"``.
+
+    >>> percent(0.091), percent(0.091, "+"), percent(-1e-5, "+")
+    ('9.1 %', '+9.1 %', '0.0 %')
+    """
+    text = f"{100 * share:{sign}.1f}"
+    return f"{text if float(text) else '0.0'} %"
 
 
 def verdict(fits: float) -> str:

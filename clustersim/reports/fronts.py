@@ -56,9 +56,8 @@ def front_chart(
 
 
 def axis_of(measure: Measure) -> Axis:
-    """Return the axis of a measure, which begins at 0 where more is better."""
-    unit = "GiB" if measure.unit == "B" else measure.unit
-    return Axis(measure.label, unit, zero=bool(measure.more_is_better))
+    """Return the axis of a measure in the unit in which it is read best."""
+    return Axis(measure.label, "GiB" if measure.unit == "B" else measure.unit)
 
 
 def drawn(measure: Measure, numbers: Mapping[str, float]) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from clustersim.render.charts.picture import Table, text_table
+from clustersim.render.page.page import Card
 from clustersim.render.tables import Row, percent
 from clustersim.simulation.published import PublishedCheck
 from clustersim.units import (
@@ -102,6 +103,20 @@ def other_values(check: PublishedCheck) -> str:
     keys, more = check.changed[:MOST], len(check.changed) - MOST
     others = f" and {counted(more, 'other key')}" if more > 0 else ""
     return f"this one has other values of {', '.join(keys)}{others}"
+
+
+def published_cards(checks: Iterable[PublishedCheck]) -> list[Card]:
+    """Return a card with the error of each number that was published of the same run."""
+    return [_card(check) for check in checks if not check.changed]
+
+
+def _card(check: PublishedCheck) -> Card:
+    name, published, predicted, error, _ = published_cells(check)
+    values = f"{name}: predicted {predicted}, published {published}"
+    if check.error is None:
+        same = "as published" if published == predicted else "not as published"
+        return Card("Prediction and publication", same, values)
+    return Card("Error of the prediction", error, values)
 
 
 def published_table(checks: Iterable[PublishedCheck]) -> Table:

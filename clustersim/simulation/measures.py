@@ -65,6 +65,12 @@ class Measure:
         """Label and unit: ``throughput [tokens/s]``."""
         return f"{self.label} [{self.unit}]" if self.unit else self.label
 
+    @property
+    def column(self) -> str:
+        """Heading of a column of cells, with the unit that they leave out."""
+        left_out = self.text(0.5).removeprefix(self.cell(0.5)).strip()
+        return self.heading if left_out in self.heading else f"{self.heading} [{left_out}]"
+
     def cell(self, value: float) -> str:
         """Return a number for a column, whose heading has the unit of a rate."""
         text = self.text(value)

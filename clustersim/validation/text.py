@@ -284,7 +284,15 @@ TOKENS: Final = ResultTable(
 
 CASES = ResultTable(
     "Cases",
-    ("case", ">measured", ">predicted", "unit", ">error", ">memory, measured and predicted", ""),
+    (
+        "case",
+        ">measured",
+        ">predicted",
+        "unit",
+        ">error",
+        ">memory, measured and predicted",
+        "score",
+    ),
     case_rows,
 )
 GROUPS = ResultTable(

@@ -36,7 +36,7 @@ from clustersim.render.charts.grids import (
     ShareMap,
 )
 from clustersim.render.charts.lines import Band, Lines, Point, ScatterWithFront, Series
-from clustersim.render.charts.picture import Axis, Picture, named_places
+from clustersim.render.charts.picture import Axis, Picture, named_places, text_table
 from clustersim.render.charts.timeline import BlockKind, Timeline
 from clustersim.render.palette import DARK, LIGHT, contrast, ink_on, parse_colour
 
@@ -461,7 +461,7 @@ def test_small_changes_were_all_zero():
     )
 
     assert [fall.text for fall in small.falls()] == [
-        "212.490 s", "+0.030 s, +0.014 %", "0.000 s, 0.0 %", "212.520 s, +0.0 %",
+        "212.490 s", "+0.030 s, +0.014 %", "0.000 s, 0.0 %", "212.520 s, 0.0 %",
     ]  # fmt: skip
 
 
@@ -469,3 +469,13 @@ def test_small_changes_were_all_zero():
 def test_letters_can_be_read_on_any_colour(colour):
     """Black or white has a contrast of 4.5 to 1."""
     assert contrast(ink_on(colour), colour) >= 4.5
+
+
+def test_a_column_without_any_content_had_a_heading():
+    """It is left out; a table without rows keeps its headings."""
+    names = ("case", ">memory", "score")
+    table = text_table("Cases", names, [("a", "", "scored"), ("b", "", "")])
+
+    assert [column.name for column in table.columns] == ["case", "score"]
+    assert table.rows == (("a", "scored"), ("b", ""))
+    assert len(text_table("Cases", names, ()).columns) == 3

@@ -133,6 +133,16 @@ def test_the_page_has_power_and_a_table_of_costs(at_a_site):
     assert "In a step the machine draws between" in text
 
 
+def test_the_largest_loss_was_called_most_of_the_rest(at_a_site):
+    """The title names the highest bar, whatever its share of the losses; power begins at 0."""
+    charts = charts_of(at_a_site)
+    bars = charts["accounting"].bars
+    highest = max(bars, key=lambda bar: bar.value)
+
+    assert charts["accounting"].title.endswith(f"the largest loss is {highest.name}")
+    assert charts["power"].framed().y.limits[0] == charts["power"].x.limits[0] == 0.0
+
+
 def test_the_page_of_a_run_without_prices_states_the_reason():
     """Fugaku's devices have no quotes, so that a sentence stands for the price."""
     text = render(page(train("fugaku-llm-run", {"training.replications": 2})))

@@ -54,6 +54,15 @@ def test_the_table_names_all_measures_of_an_answer(kind):
     assert len(headlines(first.kinds, [first.measures()])) >= len(HEADLINES[kind])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_had_numbers_without_a_unit(kind):
+    """The unit of a number is in its cell or in the heading of its column."""
+    for measure in measures_of(ANSWERS[kind][0].kinds).values():
+        left_out = measure.text(0.5).removeprefix(measure.cell(0.5)).strip()
+
+        assert left_out in measure.column, measure.name
+
+
 @EVERY
 def test_any_measure_compares(kind, name):
     """`compare --by`: the finding has its label, and an account of both explains it."""

@@ -12,12 +12,12 @@ import pytest
 from matplotlib.image import imread
 
 from answers import compare_page, whatif_page
-from browsers import DRAWN, find, wait
+from browsers import DRAWN, find, screen, wait
 from clustersim.render.charts.bars import Step, Waterfall
 from clustersim.render.charts.lines import Lines, Series
-from clustersim.render.charts.picture import Axis
+from clustersim.render.charts.picture import Axis, named_places, text_table
 from clustersim.render.charts.timeline import STEP_KINDS, Timeline
-from clustersim.render.page.page import Page, Section, render, write_page
+from clustersim.render.page.page import Card, Cards, Listing, Page, Section, render, write_page
 from clustersim.render.plotly import page_chart
 from clustersim.studies.scale import ScalingAnswer
 from clustersim.studies.scale import files as of_scale
@@ -276,6 +276,116 @@ def test_digits_were_dark_on_mid_blue(browser, tmp_path, theme):
         assert (high + 0.05) / (low + 0.05) >= 4.5, (ink, ground)
 
 
+SMALLEST = """
+    return Math.min(...[...document.querySelectorAll('.bartext')].map((text) => {
+        const box = text.getBoundingClientRect();
+        return box.width ? parseFloat(getComputedStyle(text).fontSize) * text.getCTM().a : 99;
+    }));
+"""
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("width", [390, 1400])
+def test_numbers_of_narrow_blocks_could_not_be_read(browser, address, width):
+    """A block has its number in letters of 8 px or more, or has none."""
+    with screen(browser, width):
+        browser.get(address)
+        wait(browser, DRAWN)
+
+        assert browser.execute_script(SMALLEST) >= 7.9
+
+
+def written(browser, tmp_path, *blocks):
+    """Open a page of some blocks."""
+    sections = (Section("Blocks", "blocks", (), blocks),)
+    write_page(Page("A page", "", sections), tmp_path / "report")
+    browser.get((tmp_path / "report.html").as_uri())
+    wait(browser, DRAWN)
+
+
+@pytest.mark.large
+def test_a_unit_of_a_large_number_was_cut_in_two(browser, tmp_path):
+    """A number in large letters is one line on any screen: long ones have smaller letters."""
+    cards = [Card("Throughput", value) for value in ("13 s", "3,336,156 tokens/s", "405.7 TFLOP/s")]
+    lines = """return [...document.querySelectorAll('.value')].map((value) =>
+        value.offsetHeight / parseFloat(getComputedStyle(value).lineHeight))"""
+    for width in (390, 900, 1400):
+        with screen(browser, width):
+            written(browser, tmp_path, Cards((*cards[1:], *cards)), Cards((*cards,), equal=True))
+
+            assert max(browser.execute_script(lines)) < 1.1
+
+
+@pytest.mark.large
+def test_cards_of_equals_have_letters_of_one_size(browser, tmp_path):
+    """Runs that are compared have equal cards; elsewhere the first one is the answer."""
+    cards = tuple(Card(name, "212.5 s") for name in ("one", "other"))
+    sizes = """return [...document.querySelectorAll('.value')].map((value) =>
+        getComputedStyle(value).fontSize)"""
+    written(browser, tmp_path, Cards(cards, equal=True), Cards(cards))
+    one, other, first, second = browser.execute_script(sizes)
+
+    assert one == other
+    assert float(first[:-2]) > float(second[:-2])
+
+
+LAYOUTS = text_table(
+    "Layouts that fit, the best first, with all that a caption of two lines has to state",
+    (">rank", ">tensor", ">data", ">pipeline", "sequence parallel", "schedule", "layers", ">zero",
+     ">micro", "recompute", "order", ">step", ">tokens/s", ">MFU", ">peak memory", ">bound",
+     "memory"),
+    [("1", "4", "2", "2", "false", "1f1b", "by-work", "1", "1", "full every 48",
+      "data-tensor-pipeline", "5.049 s", "6,491", "29.6 %", "59.6 GiB", "99.4 %", "tight")] * 20,
+)  # fmt: skip
+
+
+@pytest.mark.large
+def test_a_table_of_layouts_ended_off_the_screen(browser, tmp_path):
+    """Seventeen columns fit 1,400 px; on a phone the table is scrolled and its caption is not."""
+    over = """const [scroll] = document.querySelectorAll('.scroll');
+        const words = scroll.querySelector('caption span').getBoundingClientRect();
+        return [scroll.scrollWidth - scroll.clientWidth, words.right - scroll.clientWidth]"""
+    for width in (390, 1400):
+        with screen(browser, width):
+            written(browser, tmp_path, LAYOUTS)
+            table, caption = browser.execute_script(over)
+
+            assert (table > 0) == (width == 390)
+            assert width == 1400 or caption <= 12  # px of the margin of the page
+
+
+@pytest.mark.large
+def test_a_table_of_layouts_made_paper_smaller(browser, tmp_path):
+    """Closely set it is no wider than a sheet between its margins."""
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    with screen(browser, 680):
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        written(browser, tmp_path, LAYOUTS)
+        wide = browser.execute_script("return document.querySelector('table').offsetWidth")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+    assert wide <= 680
+
+
+@pytest.mark.large
+def test_paper_promised_a_file_that_is_not_on_it(browser, tmp_path):
+    """A section whose files are all folded is left out in print, one with a table is not."""
+    listing = Listing("Scenario file", "title: A")
+    table = text_table("Values", ("name", "value"), [("a", "1")])
+    sections = (
+        Section("Scenario", "scenario", ("This file alone can be run.",), (listing,)),
+        Section("Values", "values", ("Its values.",), (table, listing)),
+    )
+    write_page(Page("A page", "", sections), tmp_path / "report")
+    browser.get((tmp_path / "report.html").as_uri())
+    wait(browser, DRAWN)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    seen = [each.is_displayed() for each in find(browser, "section")]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+    assert seen == [False, True]
+
+
 OVERPRINTED = """
     const box = (element) => element.getBoundingClientRect();
     const out = [];
@@ -305,7 +415,19 @@ def test_labels_overprinted_on_a_telephone(browser, tmp_path):
     """At 390 px names of ticks lie apart, and titles of axes end within their charts."""
     series = (Series("expected", (100.0, 32768.0), (1.0, 0.5)),)
     long = Axis("throughput of one device at the speed of one user", "output tokens/s")
+    ratios = tuple(
+        (ratio, f"{ratio:g}") for ratio in (0.33, 0.5, 0.7, 0.9, 1.0, 1.1, 1.4, 2.0, 3.0)
+    )
+    runs = Series("runs", (0.9, 1.2), (0.0, 1.0), stroke="none")
+    names = named_places("", ["megatron21-ptdp", "megatron21-zero3"])
     pictures = (
+        Lines(
+            title="Ratios by group",
+            x=Axis("predicted time of a step over the measured one", log=10, ticks=ratios),
+            y=names,
+            series=(runs,),
+            remarks=((0.0, "2.2 % (5.6 %), 6 runs"), (1.0, "12.0 % (39.6 %), 6 runs")),
+        ),
         Lines(title="Nodes", x=Axis("nodes", log=2), y=Axis("goodput", "%"), series=series),
         Lines(title="Long names", x=long, y=long, series=series),
         Waterfall(

@@ -219,6 +219,15 @@ def test_a_sum_that_saves_nothing_has_no_share():
     assert savings_chart(result).end == pytest.approx(9.0)
 
 
+def test_changes_of_both_signs_were_a_tenth_of_their_combination():
+    """Of a gain and a loss the sum has no meaning as a whole; the chart still adds up."""
+    parts = [{"matmul": seconds} for seconds in (10.0, 8.0, 11.9)]
+    result = ranked(*parts, changes=PAIR, together={"matmul": 11.0})
+
+    assert (result.sum, result.of_sum) == (pytest.approx(-0.1), None)
+    assert savings_chart(result).end == pytest.approx(11.0)
+
+
 FINDINGS = [
     ([9.0, 8.0], "batch.micro=2 is best: step time 10 s -> 8 s (-20.0 %)"),
     ([9.0, answer({"matmul": 8.0}, fits=False)],

@@ -203,11 +203,12 @@ def to_thousandths(value: float, size: float, sign: str = "") -> str:
     ...     to_thousandths(792.55128, 792.0),
     ...     to_thousandths(-2.8789, 792.0, "+"),
     ...     to_thousandths(0.00123, 792.0, "+"),
+    ...     to_thousandths(6168.41, 6168.0),
     ... )
-    ('792.6', '-2.9', '0.0')
+    ('792.6', '-2.9', '0.0', '6,168.4')
     """
-    text = f"{value:{sign}.{_decimals(size)}f}"
-    return text if float(text) else text.lstrip("+-")
+    text = f"{value:{sign},.{_decimals(size)}f}"
+    return text if text.strip("+-0.") else text.lstrip("+-")
 
 
 def _decimals(size: float) -> int:

@@ -74,9 +74,11 @@ def _style(longest: int) -> str:
 def text_table(
     caption: str, names: Sequence[str], rows: Iterable[Sequence[str]], filter: str = ""
 ) -> Table:
-    """Return a table of texts; a name after ``>`` is that of a column of numbers."""
-    columns = tuple(Column(name.removeprefix(">"), name.startswith(">")) for name in names)
-    return Table(caption, columns, tuple(map(tuple, rows)), filter)
+    """Return a table of texts without empty columns; ``>`` is before the name of one of numbers."""
+    lines = [*rows]
+    used = [i for i in range(len(names)) if not lines or any(line[i] for line in lines)]
+    columns = tuple(Column(names[i].removeprefix(">"), names[i].startswith(">")) for i in used)
+    return Table(caption, columns, tuple(tuple(line[i] for i in used) for line in lines), filter)
 
 
 @dataclass(frozen=True)

@@ -70,13 +70,21 @@ const adopt = (() => {
     }
   };
 
-  // Names at 1, 2 and 5 of each decade may lie on each other; those of the decades do not.
+  // Names at 1, 2 and 5 of each decade may lie on each other; those of the decades do not.  Of
+  // numbers at places of their own those are left out that would touch the one before.
   const spaceTicks = (chart) => {
-    if (chart.layout.xaxis.dtick !== "D2") return;
+    const { dtick, ticktext, tickangle } = chart.layout.xaxis;
     const boxes = [...chart.querySelectorAll(".xtick > text")].map((t) => t.getBoundingClientRect());
     const touch = boxes.some((box, i) => i && boxes[i - 1].right + 4 > box.left);
-    if (touch) Plotly.relayout(chart, { "xaxis.dtick": 1 });
+    if (dtick === "D2" && touch) Plotly.relayout(chart, { "xaxis.dtick": 1 });
+    if (tickangle !== 0 || boxes.length !== ticktext.length || !touch) return;
+    let end = -Infinity;
+    const shown = boxes.map((box) => box.left > end + 4 && (end = box.right));
+    const names = ticktext.map((name, i) => (shown[i] ? name : ""));
+    Plotly.relayout(chart, { "xaxis.ticktext": names });
   };
+
+  const isNumber = (name) => /^[\d.,]+$/.test(name);
 
   // --- letters on colours ----------------------------------------------------------------------
 
@@ -136,6 +144,7 @@ const adopt = (() => {
     const seen = chart._fullLayout && chart._fullLayout.xaxis.range.slice();
     if (seen && figure.layout.xaxis.range) layout.xaxis.range = seen;
     layout.xaxis.uirevision = String(width);
+    if ((layout.xaxis.ticktext || [""]).every(isNumber)) layout.xaxis.tickangle = 0;
     fitTitles(layout, width || chart.clientWidth, layout.height || chart.clientHeight);
     const data = coloured(figure.data, "data");
     data.filter((each) => each.type === "bar" && each.insidetextanchor).forEach(inkBars);

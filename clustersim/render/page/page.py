@@ -33,6 +33,12 @@ HERE: Final = Path(__file__).parent
 LONG_KEY: Final = 20
 """Letters of a key that may take several lines."""
 
+WIDE: Final = 12
+"""Columns of a table that is set closely, to fit the screen or a sheet of paper."""
+
+FILTERED: Final = 10
+"""Rows from which a table has its text box; fewer are seen at once."""
+
 LEGIBLE: Final = 10.0
 """Size of the smallest letters of a drawing [px]."""
 
@@ -60,10 +66,11 @@ class Swatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Cards:
-    """Numbers side by side, the first of them the answer."""
+    """Numbers side by side, the first of them the answer; `equal` ones have the same size."""
 
     kind: ClassVar = "cards"
     cards: tuple[Card, ...]
+    equal: bool = False
 
 
 @dataclass(frozen=True)
@@ -258,6 +265,7 @@ def environment(folder: Path = HERE) -> "Environment":
         finalize=_printable,
     )
     environment.filters |= {"units": with_units, "key": _breakable}
+    environment.globals |= {"wide": WIDE, "filtered": FILTERED}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return environment
 

@@ -53,7 +53,10 @@ def waterfall(picture: Waterfall) -> Plot:
         "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
     }
     across = axis(
-        label(picture.axis_title), range=[low, high + 0.02 * (high - low)], fixedrange=True
+        label(picture.axis_title),
+        range=[low, high + 0.02 * (high - low)],
+        fixedrange=True,
+        separatethousands=True,
     )
     down = {
         "tickvals": places,

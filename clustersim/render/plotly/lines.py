@@ -1,5 +1,6 @@
 """Lines with points, and points with a front, on a page."""
 
+from dataclasses import replace
 from typing import Final
 
 from clustersim.render.charts.lines import Band, Lines, ScatterWithFront, Series
@@ -15,12 +16,13 @@ from clustersim.render.plotly.pieces import (
 )
 
 DASHES: Final = {"solid": "solid", "dashed": "dash", "dotted": "dot", "steps": "solid"}
-ROW: Final = 26
-"""Height of a row of points that has a name [px]."""
+ROW: Final = 24
+"""Height of a line of the name of a row of points [px]."""
 
 
 def lines(picture: Lines) -> Plot:
     """Return bands, then series in their order."""
+    picture = _remarks_at_names(picture)
     height, picture = _height(picture), picture.framed()
     data = [*map(_band, picture.bands), *(_series(each, picture) for each in picture.series)]
     remarks = [_remark(place, text) for place, text in picture.remarks]
@@ -39,10 +41,21 @@ def lines(picture: Lines) -> Plot:
     return Plot(data, figure, height)
 
 
+def _remarks_at_names(picture: Lines) -> Lines:
+    """Return lines whose remarks are below the names of rows: a phone has no room aside."""
+    texts, named = dict(picture.remarks), {place for place, _ in picture.y.ticks}
+    ticks = tuple(
+        (place, f"{name}\n{texts[place]}" if place in texts else name)
+        for place, name in picture.y.ticks
+    )
+    apart = tuple((place, text) for place, text in picture.remarks if place not in named)
+    return replace(picture, y=replace(picture.y, ticks=ticks), remarks=apart)
+
+
 def _height(picture: Lines) -> int:
     if picture.x.limits is not None and picture.x.limits == picture.y.limits:
         return 640
-    return max(360, 110 + ROW * len(picture.y.ticks))
+    return max(360, 110 + ROW * sum(name.count("\n") + 1 for _, name in picture.y.ticks))
 
 
 def scatter_with_front(picture: ScatterWithFront) -> Plot:

@@ -22,6 +22,9 @@ MOST_LANES: Final = 128
 INTERVALS: Final = 240
 """Intervals of time of a map of shares."""
 
+LEGIBLE: Final = 8
+"""Size of the smallest numbers of blocks; one that has no room for them has none [px]."""
+
 _INSIDE: Final = {
     "textposition": "inside",
     "insidetextanchor": "middle",
@@ -60,7 +63,12 @@ def _bars(picture: Timeline) -> Plot:
         showgrid=False,
         zeroline=False,
     )
-    more: Figure = {"barmode": "overlay", "dragmode": "zoom", "plot_bgcolor": colour("bubble")}
+    more: Figure = {
+        "barmode": "overlay",
+        "dragmode": "zoom",
+        "plot_bgcolor": colour("bubble"),
+        "uniformtext": {"mode": "hide", "minsize": LEGIBLE},
+    }
     if picture.ends is not None:
         more["shapes"] = [_after(picture.ends, picture.limits[1])]
     height = int(84 + max(18.0, min(40.0, 320 / len(lanes))) * len(lanes))

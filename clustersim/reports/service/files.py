@@ -323,7 +323,8 @@ def request_strip(result: "ServeResult") -> Timeline:
     wait = "" if result.ttft is None else f" {format_seconds(result.ttft.mean, 3)}"
     return Timeline(
         title=f"Requests wait{wait} for their first token",
-        caption=f"{_caption(result)}; first {len(chosen)} measured requests",
+        caption=_caption(result),
+        note=f"The first {len(chosen):,} of {len(result.requests):,} measured requests.",
         description="Requests from top to bottom, time from left to right: queue, prompt, decode.",
         contents="requests of this chart",
         time=Axis("time", "s", limits=(0.0, float(end.max()))),
@@ -352,7 +353,7 @@ def kv_chart(result: "ServeResult") -> list[Lines]:
         description="Blocks of the KV cache in use over time, as a share of all.",
         note=f"{result.model.blocks:,} blocks of {result.model.block_tokens} tokens.",
         contents="KV cache in use",
-        x=Axis("time", "s", zero=True),
+        x=Axis("time", "s", limits=(0.0, times[-1])),
         y=Axis("KV cache in use", "%", zero=True),
         series=(Series("", times, tuple(used.tolist()), "series-0", "", "steps"),),
     )

@@ -41,6 +41,7 @@ def _slowdowns(answer: ShareAnswer) -> Bars:
         title=finding(answer),
         caption="time of a step next to the others over that alone",
         description=f"A bar for each of {len(jobs)} jobs.",
+        contents="slowdown of each job",
         names="job",
         measure=Axis("slowdown", "times", zero=True),
         bars=tuple(Bar(job.name, job.slowdown, f"{job.slowdown:.3f}") for job in jobs),
@@ -104,7 +105,7 @@ def page(answer: ShareAnswer, command: str = "") -> Page:
 def _sections(answer: ShareAnswer) -> Iterator[Section]:
     lines = ((row.label, row.text) for row in rows(answer))
     table = text_table("All results", ("item", "result"), lines)
-    yield Section("Summary", "answer", (), (Cards(tuple(_cards(answer))), table))
+    yield Section("Summary", "answer", (), (Cards(tuple(_cards(answer)), equal=True), table))
     drawn = [page_chart(picture) for picture in charts(answer).values()]
     text = "A job is slowed where its traffic waits for that of others on a link that both use."
     yield Section("Jobs", "jobs", (text,), (*drawn, _jobs_table(answer)))
@@ -132,7 +133,7 @@ def _jobs_table(answer: ShareAnswer) -> Block:
             f"{job.steps:,}",
             "" if job.tokens_per_s is None else format_number(job.tokens_per_s),
             "" if job.memory is None else job.memory.verdict,
-            job.nodes,
+            job.nodes.replace(",", ", "),
         )
         for job in answer.jobs
     )

@@ -9,7 +9,7 @@ from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import UNMASKED, labelled, percent, words
 from clustersim.reports.measures import expectation_cards
-from clustersim.reports.published import other_values, published_cells, published_table
+from clustersim.reports.published import other_values, published_cards, published_table
 from clustersim.reports.step.charts import breakdown, memory_by_stage, memory_over_time
 from clustersim.reports.step.links import links
 from clustersim.reports.step.pipeline import longest_wait, page_views, pipeline
@@ -20,7 +20,6 @@ from clustersim.units import format_bandwidth, format_number, format_seconds
 if TYPE_CHECKING:
     from clustersim.render.charts.timeline import Timeline
     from clustersim.scenario.load import Loaded
-    from clustersim.simulation.published import PublishedCheck
     from clustersim.simulation.step.result import Result
 
 
@@ -90,7 +89,7 @@ def _cards(result: "Result") -> list[Card]:
         _step_time(result),
         _interval(result),
         *expectation_cards(result.answer.expectations),
-        *(_compared(check) for check in result.published[:1] if not check.changed),
+        *published_cards(result.published[:1]),
         Card(
             "Throughput",
             f"{result.tokens_per_s:,.0f} tokens/s",
@@ -137,15 +136,6 @@ def _interval(result: "Result") -> Card:
     low, high = (format_seconds(seconds, 3) for seconds in (interval.low_s, interval.high_s))
     level = f"level {100 * interval.level:g} %, from {interval.why}"
     return Card("Prediction interval", f"{low} to {high}", level)
-
-
-def _compared(check: "PublishedCheck") -> Card:
-    name, published, predicted, error, _ = published_cells(check)
-    values = f"{name}: predicted {predicted}, published {published}"
-    if check.error is None:
-        same = "as published" if published == predicted else "not as published"
-        return Card("Prediction and publication", same, values)
-    return Card("Error of the prediction", error, values)
 
 
 # --- sections -------------------------------------------------------------------------------------

@@ -147,9 +147,8 @@ def power_over_time(result: "Result") -> Lines | None:
         return None
     thin = trace.thinned(LEVELS)
     factor, unit, series = power_series(thin.time.tolist(), thin.watts.tolist(), trace.peak)
-    mean, peak = energy.mean.total, trace.peak
-    low = float(trace.watts.min())
-    swing = f"{format_watts(low)} and {format_watts(peak)}"
+    mean = energy.mean.total
+    swing = f"{format_watts(float(thin.watts.min()))} and {format_watts(float(thin.watts.max()))}"
     return Lines(
         title=f"The machine draws between {swing}, {format_watts(mean)} on average",
         caption=f"{result.scenario.title} ({result.name})",
@@ -157,8 +156,8 @@ def power_over_time(result: "Result") -> Lines | None:
         note="Devices, hosts, fans, power supplies and switches, before the cooling of the site."
         f" Each of up to {LEVELS} levels is the mean of its interval.",
         contents="power over the step",
-        x=Axis("time", "s"),
-        y=Axis("power", unit),
+        x=Axis("time", "s", limits=(0.0, series.x[-1])),
+        y=Axis("power", unit, zero=True),
         series=(
             series,
             reference("mean", (series.x[0], series.x[-1]), [mean / factor] * 2),

@@ -44,7 +44,7 @@ def accounting_chart(answer: TrainAnswer) -> Bars:
     worst = max(shares, key=lambda pair: pair[1])
     elapsed = answer.accounting.elapsed
     return Bars(
-        title=f"{percent(answer.goodput)} of the time is useful; most of the rest is {worst[0]}",
+        title=f"{percent(answer.goodput)} of the time is useful; the largest loss is {worst[0]}",
         caption=answer.title,
         description="Share of the elapsed time by part, without useful time.",
         contents="parts of the elapsed time",
@@ -131,7 +131,7 @@ def size_chart(answer: TrainAnswer) -> Lines:
         x=Axis("nodes", log=2),
         y=Axis("goodput", "%", limits=(0.0, 101.0)),
         series=(
-            reference("", (first.x, last.x), (100.0, 100.0)),
+            reference("no failures", (first.x, last.x), (100.0, 100.0)),
             _curve("expected", answer.sizes, 1.0),
             _star("this job", float(answer.nodes), answer),
         ),
@@ -170,8 +170,8 @@ def power_chart(answer: TrainAnswer, levels: PowerLevels) -> Lines:
         note="Devices, hosts, fans, power supplies and switches, before the cooling of the site;"
         " each level is the mean of its interval.",
         contents="power over a step",
-        x=Axis("time", "s"),
-        y=Axis("power", unit),
+        x=Axis("time", "s", limits=(0.0, series.x[-1])),
+        y=Axis("power", unit, zero=True),
         series=(series,),
     )
 
@@ -198,7 +198,7 @@ def daily_power_chart(answer: TrainAnswer, bill: Bill) -> Lines:
         description="Mean power of the site on each whole day of one replication.",
         note="With the cooling of the site, where it is given (costs.site).",
         contents="mean power by day",
-        x=Axis("time", "d"),
+        x=Axis("time", "d", limits=(0.0, series.x[-1])),
         y=Axis("mean power of a day", unit, zero=True),
         series=(series,),
     )

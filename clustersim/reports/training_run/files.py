@@ -11,7 +11,7 @@ from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import percent
 from clustersim.reports.measures import expectation_cards
-from clustersim.reports.published import metric_name, metric_value, published_table
+from clustersim.reports.published import metric_value, published_cards, published_table
 from clustersim.reports.training_run.charts import charts_of
 from clustersim.reports.training_run.text import rows
 from clustersim.simulation.training_run.answer import TrainAnswer
@@ -68,14 +68,14 @@ def _cards(answer: TrainAnswer) -> Iterator[Card]:
     )
     yield Card("interruptions", f"{answer.interruptions:,.0f}", "failures and planned stops")
     given = answer.checkpoint
-    yield Card("checkpoint", metric_value("checkpoint_bytes", given.bytes), given.mode)
+    yield Card("size of a checkpoint", metric_value("checkpoint_bytes", given.bytes), given.mode)
     yield Card(
-        "interval", format_duration(given.every_s), f"save: {format_duration(given.block_s)}"
+        "checkpoint interval",
+        format_duration(given.every_s),
+        f"save: {format_duration(given.block_s)}",
     )
     yield from expectation_cards(answer.expectations)
-    for check in answer.published:
-        value = metric_value(check.metric, check.value)
-        yield Card(f"published: {metric_name(check.metric)}", value, check.source)
+    yield from published_cards(answer.published)
 
 
 POWER: Final = ("power", "power-run")
@@ -136,7 +136,7 @@ def _bill(answer: TrainAnswer, bill: Bill) -> Iterator[tuple[str, str, str]]:
 
 def _lines(answer: TrainAnswer) -> Table:
     cells = ((row.label, row.text) for row in rows(answer))
-    return text_table("The run in lines", ("about", "result"), cells)
+    return text_table("All results", ("item", "result"), cells)
 
 
 def _accounting(answer: TrainAnswer) -> Table:

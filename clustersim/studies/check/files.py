@@ -15,6 +15,7 @@ from clustersim.studies.check.text import (
     anchor_rows,
     anchor_table,
     cause_table,
+    change_of,
     finding,
     rows,
     table,
@@ -45,7 +46,7 @@ def _steps(log: LogSummary) -> Iterator[Sequence[Any]]:
 
 def steps_chart(answer: CheckAnswer, log: LogSummary) -> Lines:
     """Return the times of the steps over the interval that is predicted."""
-    uses = {"steady": "series-0", "warm-up": "idle", "interrupted": "series-1"}
+    uses = {"steady": "series-0", "warm-up": "quiet", "interrupted": "series-1"}
     places = range(1, len(log.steps) + 1)
     series = [reference("predicted", (1, len(log.steps)), (answer.predicted["step_time_s"],) * 2)]
     for use, colour in uses.items():
@@ -64,6 +65,7 @@ def steps_chart(answer: CheckAnswer, log: LogSummary) -> Lines:
         title=finding(answer).partition(" (")[0],
         caption=f"{answer.file} ({log.format}) next to {answer.title}",
         description="Times of the logged steps over the interval of the predicted step time.",
+        note="Band: the interval in which a step is normal." if bands else "",
         contents="times of the logged steps",
         x=Axis("step of the log"),
         y=Axis("step time", "s", zero=True),
@@ -77,7 +79,8 @@ def page(answer: CheckAnswer, command: str = "") -> Page:
     blocks: list[Block] = []
     seconds = answer.measured.get("step_time_s")
     if seconds is not None:
-        card = Card("Step time", format_seconds(seconds), answer.verdict, answer.verdict == "slow")
+        verdict = f"{answer.verdict}: {change_of(answer, seconds)}"
+        card = Card("Step time", format_seconds(seconds), verdict, answer.verdict == "slow")
         blocks.append(Cards((card,)))
     blocks.append(_table("measured and predicted", table(answer), ("measure",)))
     if remarks := [(row.label, row.text) for row in rows(answer)]:

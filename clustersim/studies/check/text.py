@@ -49,11 +49,9 @@ def finding(answer: CheckAnswer) -> str:
     seconds = answer.measured.get("step_time_s")
     if seconds is None or answer.interval is None:
         return f"{answer.file} next to {answer.name}: {counted(len(answer.predicted), 'measure')}"
-    predicted = answer.predicted["step_time_s"]
-    change = f"{percent(seconds / predicted - 1, '+')} on the predicted {format_seconds(predicted)}"
     return (
         f"a step of {format_seconds(seconds)} {SENTENCES[answer.verdict]}{_place(answer)}"
-        f" ({change}; {_range(answer.interval)})"
+        f" ({change_of(answer, seconds)}; {_range(answer.interval)})"
     )
 
 
@@ -64,6 +62,12 @@ def _place(answer: CheckAnswer) -> str:
         return ""
     side, of = ("slower", share) if share > CENTRAL else ("faster", 1 - share)
     return f", but {side} than {percent(of)} of measured runs over their predictions"
+
+
+def change_of(answer: CheckAnswer, seconds: float) -> str:
+    """Return by how much a step is longer than the predicted one."""
+    predicted = answer.predicted["step_time_s"]
+    return f"{percent(seconds / predicted - 1, '+')} on the predicted {format_seconds(predicted)}"
 
 
 def _range(interval: Interval) -> str:

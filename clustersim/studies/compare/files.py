@@ -74,7 +74,7 @@ def page(answer: CompareAnswer, command: str = "", steps: Sequence[Timeline] = (
     heads, *lines = result_table(answer)
     names = ("result", *(f">{name}" for name in heads[1:]))
     table = text_table("results side by side", names, lines)
-    cards = Cards(tuple(_card(run, answer) for run in answer.runs))
+    cards = Cards(tuple(_card(run, answer) for run in answer.runs), equal=True)
     sections = [Section("Results", "answer", findings, (cards, table))]
     if steps:
         charts = tuple(page_chart(page_views(step)[0]) for step in steps)

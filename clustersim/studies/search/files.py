@@ -142,7 +142,7 @@ def _ranking(answer: SearchAnswer) -> Section:
         [f"{rank:,}", *of_keys, *cells(measures, one.measures), format_bound(one, answer)]
         for rank, (one, *of_keys) in enumerate(zip(found, *columns.values(), strict=True), 1)
     ]
-    names = [">rank", *heads, *(f">{m.label}" for m in measures), ">bound over replay"]
+    names = [">rank", *heads, *(f">{m.column}" for m in measures), ">bound over replay"]
     names, *lines = mark_tight([names, *lines], [one.tight for one in found])
     more = len(every) - SHOWN
     rest = f"; {more:,} more are in search.csv" if more > 0 else ""
@@ -219,13 +219,18 @@ def bound_chart(answer: SearchAnswer) -> Lines | None:
         caption=f"{answer.title}; {counted(len(every), 'replayed layout')}",
         description=f"The {measure.label} of each replayed layout over its bound; none is {side}"
         " the line.",
-        note="Layouts are replayed in the order of their bounds, until no other can be one of the"
-        f" best {answer.proven}.",
+        note=f"Layouts are replayed in the order of their bounds, until {_end(answer)}.",
         contents="bounds and replays",
         x=Axis(f"bound of the {measure.label}", unit),
         y=Axis(f"{measure.label} of the replay", unit),
         series=tuple(one for one in series if one.x),
     )
+
+
+def _end(answer: SearchAnswer) -> str:
+    """Return when the replays ended."""
+    best = "the best" if answer.proven == 1 else f"one of the best {answer.proven}"
+    return f"no other can be {best}" if answer.proven else "the time was over"
 
 
 def _bounds(

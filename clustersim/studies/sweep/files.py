@@ -115,7 +115,7 @@ def _ranking(answer: SweepAnswer) -> tuple[Table, ...]:
     names = (
         ">rank",
         *(">" * _is_number(answer, key) + name for key, name in keys_with_names(keys)),
-        *(f">{measure.label}" for measure in measures),
+        *(f">{measure.column}" for measure in measures),
     )
     more = len(answer.fitting) - SHOWN
     rest = f"; {more:,} more are in sweep.csv" if more > 0 else ""

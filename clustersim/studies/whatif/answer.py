@@ -182,7 +182,7 @@ class WhatIfAnswer(Presentable):
     together : all valid changes together; null where there are fewer than two
     product : gains of these changes alone, multiplied; null where one of them has none
     sum : `change` of these changes alone, added up; null where one of them has none
-    of_sum : `change` of all together over that sum; null where the sum is nothing
+    of_sum : `change` of all together over that sum; null where some improve and others do not
     apart : the reason why two or more changes are not together; null where they are
     """
 
@@ -277,7 +277,7 @@ def rank_changes(requested: WhatIfVariants, runs: Sequence[Run], by: str) -> Wha
     gains = [each.gain for each in joined if each.gain is not None]
     changes = [each.change for each in joined if each.change is not None]
     total = sum(changes) if len(changes) == len(joined) else None
-    small = total is None or abs(total) < 1e-9 * abs(value)
+    small = total is None or abs(total) < 1e-9 * abs(value) or min(changes) < 0 < max(changes)
     return WhatIfAnswer(
         by=by,
         base=base,

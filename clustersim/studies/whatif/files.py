@@ -57,7 +57,7 @@ def page(answer: WhatIfAnswer, command: str = "") -> Page:
 
 def _ranking(answer: WhatIfAnswer) -> Section:
     """Return the changes, the best first, and remarks on them."""
-    blocks: list[Block] = [Cards(tuple(_cards(answer))), _ranked(answer)]
+    blocks: list[Block] = [Cards(tuple(_cards(answer)), equal=True), _ranked(answer)]
     if lines := [(row.label, row.text) for row in rows(answer)]:
         blocks.append(text_table("remarks", ("about", "remark"), lines))
     return Section("Results", "answer", (), tuple(blocks))
@@ -84,7 +84,7 @@ def _card(answer: WhatIfAnswer, name: str, change: ChangeResult) -> Card:
 def _ranked(answer: WhatIfAnswer) -> Table:
     heads, *lines = table(answer) or [["gain", "", *WORDS]]
     order = [heads.index("change"), *(i for i, name in enumerate(heads) if name != "change")]
-    names = [("" if heads[i] in WORDS else ">") + (heads[i] or "change of it") for i in order]
+    names = [("" if heads[i] in WORDS else ">") + (heads[i] or "difference") for i in order]
     body = ([line[i] for i in order] for line in lines)
     return text_table(f"changes by the {measure_of(answer).label}", names, body)
 
