@@ -2,13 +2,15 @@
 
 import io
 import os
+import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedSeq
 from ruamel.yaml.scalarstring import SingleQuotedScalarString
 
 from clustersim.catalog.files import shown
@@ -23,14 +25,12 @@ _SHORT: Final = 16
 
 
 def to_yaml(data: dict[str, Any], remarks: Sequence[str] = ()) -> str:
-    """Return `data` as YAML, with `remarks` as comments above it."""
-    yaml = YAML()
-    yaml.width = WIDTH
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    text = io.StringIO()
-    yaml.dump(_styled(data), text)
-    comments = "".join(f"# {_printable(line)}\n" for line in remarks)
-    return comments + text.getvalue()
+    """Return `data` as YAML, with `remarks` as comments above it.
+
+    Words and whole numbers are written at once; all other values as ruamel.yaml emits them.
+    """
+    comments = (f"# {_printable(line)}" for line in remarks)
+    return "".join(f"{line}\n" for line in (*comments, *_block(data, 0)))
 
 
 def _printable(line: str) -> str:
@@ -38,25 +38,78 @@ def _printable(line: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
-def _styled(value: Any) -> Any:
-    """Return `value` in the style of the catalogue files."""
+def _block(value: Any, indent: int) -> Iterator[str]:
+    """Yield the lines of a mapping, or of a long list."""
+    pad = " " * indent
     if isinstance(value, dict):
-        mapping = CommentedMap((key, _styled(item)) for key, item in value.items())
-        if _is_brief(value):
-            mapping.fa.set_flow_style()
-            mapping.update({key: _quoted(item) for key, item in mapping.items()})
-        return mapping
+        for key, item in value.items():
+            name = f"{pad}{_scalar(key)}:"
+            if _has_lines(item):
+                yield name
+                yield from _block(item, indent + (2 if isinstance(item, dict) else 0))
+            else:
+                yield f"{name} {_flow(item, inside=False)}".rstrip()
+        return
+    for item in value:
+        further = indent + (4 if isinstance(item, dict) else 2)
+        first, *rest = _block(item, further) if _has_lines(item) else [_flow(item, inside=False)]
+        yield f"{pad}  - {first.lstrip()}"
+        yield from rest
+
+
+def _has_lines(value: Any) -> bool:
+    """Whether a value takes several lines."""
+    if isinstance(value, dict):
+        return bool(value) and not _is_brief(value)
+    return isinstance(value, list | tuple) and _is_long(value)
+
+
+def _flow(value: Any, *, inside: bool = True) -> str:
+    """Return a value on one line; texts are quoted that YAML needs quotes for `inside` brackets."""
+    if isinstance(value, dict):
+        brief = _is_brief(value)
+        items = (
+            f"{_scalar(key, inside=True)}: {_item(v, brief=brief)}" for key, v in value.items()
+        )
+        return f"{{{', '.join(items)}}}"
     if isinstance(value, list | tuple):
-        items = CommentedSeq(_styled(item) for item in value)
-        if not _is_long(value):
-            items.fa.set_flow_style()
-        return items
-    return value
+        return f"[{', '.join(map(_flow, value))}]"
+    return _scalar(value, inside=inside)
 
 
-def _quoted(value: Any) -> Any:
-    """Return a text with a colon in quotes, which YAML needs within braces."""
-    return SingleQuotedScalarString(value) if isinstance(value, str) and ":" in value else value
+def _item(value: Any, *, brief: bool) -> str:
+    """Return a value of a mapping on one line, in quotes if it is a text of a fact with a colon."""
+    quoted = brief and isinstance(value, str) and ":" in value
+    return _scalar(value, inside=True, quoted=True) if quoted else _flow(value)
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_./()+=%*<>'$;-]| (?=[A-Za-z0-9_(/<>=+$]))*")
+"""Texts that need no quotes, unless they are words of YAML."""
+
+_WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _scalar(value: Any, *, inside: bool = False, quoted: bool = False) -> str:
+    """Return a text, number or truth value."""
+    if type(value) is int:
+        return str(value)
+    plain = isinstance(value, str) and not quoted and _PLAIN.fullmatch(value)
+    if plain and value.lower() not in _WORDS:
+        return str(value)
+    return _emitted(SingleQuotedScalarString(value) if quoted else value, inside=inside)
+
+
+def _emitted(value: Any, *, inside: bool) -> str:
+    """Return a value as ruamel.yaml writes it, in a list on one line or below a key."""
+    yaml, text = YAML(), io.StringIO()
+    yaml.width = WIDTH
+    items: Any = CommentedSeq([value]) if inside else {"k": value}
+    if inside:
+        items.fa.set_flow_style()
+    yaml.dump(items, text)
+    written = text.getvalue()
+    return written[1:-2] if inside else written[2:].strip("\n").removeprefix(" ")
 
 
 def _is_brief(value: dict[str, Any]) -> bool:
