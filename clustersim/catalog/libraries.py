@@ -87,10 +87,12 @@ class LibraryRecord(Record):
     operation, the share of the bandwidth of its measured table (`topologies/kernels`) that training
     reaches in a node, and `skew` the time that a call takes there beyond the table; operations
     without a rate have the closed form in training. `framework` is the profile that new scenarios
-    of machines with this library have; that of `clustersim new --framework` if missing.
+    of machines with this library have; that of `clustersim new --framework` if missing. `software`
+    is the library without its release and tuning, by which profiles name it.
     """
 
     kind: Literal["library"]
+    software: Line | None = None
     call_overhead: Fact[Seconds]
     queued_overhead: Fact[Seconds] | None = None
     algorithms: dict[Algorithm, dict[str, ProtocolFacts]]

@@ -523,3 +523,20 @@ def test_power_that_is_not_known_is_a_sentence():
 
     assert power_over_time(result) is None
     assert power_section(result).prose == ("Not known: node frontier-ex235a has no power.",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cautioned"),
+    [
+        ((), False),
+        (("cluster.name=dgx-h100",), True),
+        (("framework=megatron-core", "precision=bf16"), True),
+        (("cluster.name=dgx-h100", "framework=megatron-core", "precision=bf16"), False),
+        (("cluster.name=dgx-h100", "framework=megatron-deepspeed"), False),
+    ],
+)
+def test_a_profile_of_rocm_ran_on_h100_without_a_word(settings, cautioned):
+    """A line cautions where the figures of a framework are of machines with other software."""
+    found = [row for row in rows(simulate("frontier-22b", settings)) if row.label == "software"]
+
+    assert [row.caution for row in found] == [True] * cautioned

@@ -310,12 +310,14 @@ class FrameworkRecord(Record):
     most; that of the device if missing.  `launches_wait` is whether the host waits for each kernel
     before it issues the next, so that its time adds to that of the device.  `context` is the
     methods by which ranks can share a sequence, and `experts` how layers with experts run; neither
-    is offered if missing.  `launch` is the arguments of a job, by the program
+    is offered if missing.  `libraries` is the collective libraries of the machines that its figures
+    are of, by their `software`; any if missing.  `launch` is the arguments of a job, by the program
     that it is launched as, null where that of the extended file is none of this one.
     """
 
     kind: Literal["framework"]
     extends: str | None = None
+    libraries: Fact[list[str]] | None = None
     schedules: Fact[list[str]]
     zero: Fact[list[int]]
     vocab_multiple: Fact[Count]

@@ -60,6 +60,7 @@ def rows(result: "Result") -> list[Row]:
         *([] if within else verdict),
         *([] if result.training is None else [Row("run", _whole_run(result.training))]),
         *_setting(result),
+        *_software(result),
         *_speed(result),
         Row("time", _components(result)),
         Row("exposed", _exposed(result)),
@@ -127,6 +128,19 @@ def _setting(result: "Result") -> list[Row]:
             " per replica",
         ),
     ]
+
+
+def _software(result: "Result") -> list[Row]:
+    """Return that the figures of the framework are of machines with other software."""
+    framework, library = result.scenario.framework, result.scenario.cluster.node.library
+    if framework.libraries is None or library.software in (None, *framework.libraries):
+        return []
+    usual = f" (usual with it: framework={library.framework})" if library.framework else ""
+    text = (
+        f"figures of {framework.name} are of machines with {' or '.join(framework.libraries)}, and"
+        f" {result.scenario.cluster.name} has {library.software}{usual}"
+    )
+    return [Row("software", text, caution=True)]
 
 
 def _slowest(result: "Result") -> str:
