@@ -130,10 +130,11 @@ class KernelFacts(Strict):
     `attention_cudnn`: attention uses cuDNN's kernels on devices whose file has them, those of
     FlashAttention-2 otherwise.  `products_share` and `attention_share` are the rates of matrix
     products and of flash attention as shares of the rates in that file, where the library of a
-    release is slower or faster than the one measured there; 1 if missing.  `loss_kept` is the bytes
-    for each logit that the loss keeps for its backward; its own width and 32 bits if missing.
-    `weight_cast_forward` and `weight_cast_backward` are the bytes moved for each weight of an 8-bit
-    product to cast it whenever the product runs; 0 if missing, as weights are cast once a step.
+    release is slower or faster than the one measured there; 1 if missing, and no product exceeds
+    the peak.  `loss_kept` is the bytes for each logit that the loss keeps for its backward; its own
+    width and 32 bits if missing.  `weight_cast_forward` and `weight_cast_backward` are the bytes
+    moved for each weight of an 8-bit product to cast it whenever the product runs; 0 if missing, as
+    weights are cast once a step.
     `query_copies`, `key_copies` and `result_copies` are how often queries, keys with values, and
     the result are transposed around flash attention, forward and backward.  `query_kept` is how
     many tensors of their size the queries of flash attention keep alive, as a view of a larger one;

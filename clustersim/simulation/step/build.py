@@ -9,6 +9,7 @@ from clustersim.answers import answer_from
 from clustersim.catalog.files import is_file
 from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.catalog.tree import nearest
+from clustersim.cost.kernels.products import gemm_seconds
 from clustersim.disturbance import Draw
 from clustersim.errors import PlanError
 from clustersim.plan.parallelism import Plan, by_work, even_layers, filled, with_ends
@@ -35,6 +36,9 @@ from clustersim.workload.routing import (
     zipf_shares,
 )
 
+LARGE: Final = 1 << 14
+"""Sides of the matrices of a product that reaches the highest rate."""
+
 
 def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
     """Return the machine, the model and the layout of a scenario.
@@ -59,6 +63,7 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
     placement = place(layout, cluster, placing.order, placing.boxes, placing.devices, loaded.where)
     job = assembled_job(loaded, placement, cluster, model, schedule, draw)
     _check_recomputed(job, loaded)
+    _check_products(job, loaded)
     return job
 
 
@@ -153,6 +158,22 @@ def assembled_job(
         causes=causes_of(loaded, placement, draw),
         replication=draw.replication,
     )
+
+
+def _check_products(job: Job, loaded: Loaded) -> None:
+    """Reject a share of the device's own rate with which large products exceed its peak."""
+    device, share = job.cluster.accelerator, job.shard.kernels.products_share
+    if share <= 1:
+        return
+    product = job.shard.gemm("large", LARGE, LARGE, LARGE)._replace(share=1.0)
+    at_peak = product.flops / device.peak_rate(product.peak)
+    most = gemm_seconds(product, device) / at_peak
+    if share > most:
+        raise PlanError(
+            f"{loaded.where('framework', 'kernels', 'products_share')}: {share:g} times the rate of"
+            f" '{device.name}', at which large products reach {100 / most:.0f} % of its peak, is"
+            f" above the peak (at most {most:.3g})"
+        )
 
 
 def _check_recomputed(job: Job, loaded: Loaded) -> None:
