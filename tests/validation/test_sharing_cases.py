@@ -5,9 +5,11 @@ from math import factorial
 
 import pytest
 
+from clustersim.validation.answer import validation_of
 from clustersim.validation.case_runs import run_cases
 from clustersim.validation.cases.rows import parse_entries
 from clustersim.validation.families.sharing import busiest
+from clustersim.validation.text import UNITS, case_rows
 from wrong_values import wrong_values
 
 
@@ -164,3 +166,17 @@ def test_a_row_that_no_scenario_expresses_has_its_reason(row, why):
 
     assert not found.gradable
     assert found.answer.why == why
+
+
+def test_the_text_has_a_unit_for_each_number():
+    """A number without one ended in a KeyError."""
+    found = outcome(
+        topology={"link_gb_s": 1},
+        jobs=[{"compute_s": 1, "bytes_g": 1, "copies": 2}],
+        measured={"period_s_in_phase": 3, "period_s_lower_bound": 2, "link_load": 1,
+                  "period_s_interleaved": 2, "slowdown_bounds": [1, 2]},
+    )  # fmt: skip
+    rows = case_rows(validation_of([found]))
+
+    assert "s a step, in phase" in str([*rows])
+    assert {grade.metric for grade in (found.grade, *found.others)} <= {*UNITS}
