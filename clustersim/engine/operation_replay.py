@@ -10,6 +10,7 @@ such as a device, run one at a time: the first that could begin, and of several 
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +20,12 @@ from clustersim.engine.network.transfer import Transfer
 from clustersim.errors import SimulationError
 from clustersim.program.operations import Operations
 from clustersim.timeline import Floats
+
+MOST_KEPT: Final = 64
+"""Last passes of a job whose operations are kept."""
+
+OPERATIONS_KEPT: Final = 100_000
+"""Operations of the last passes that are kept, but for those of two."""
 
 
 class OperationReplay:
@@ -143,6 +150,7 @@ class Repeated:
     Attributes
     ----------
     ends : instant at which each pass ended [s]
+    last : the last passes that have ended
     """
 
     def __init__(
@@ -156,6 +164,8 @@ class Repeated:
         self.graph, self._clock, self._network = graph, clock, network
         self.start, self._more = start, more
         self.ends: list[float] = []
+        kept = min(MOST_KEPT, max(2, OPERATIONS_KEPT // max(1, len(graph))))
+        self.last: deque[OperationReplay] = deque(maxlen=kept)
         self._running: OperationReplay | None = None
         clock.call_at(start, self._next)
 
@@ -170,6 +180,8 @@ class Repeated:
 
     def _passed(self) -> None:
         self.ends.append(self._clock._now)
+        assert self._running is not None
+        self.last.append(self._running)
         if self._more(self):
             self._next()
 

@@ -66,7 +66,7 @@ def test_a_job_that_saves_waits_for_what_it_saves():
 
     assert (alone - step) * 5 == pytest.approx(run.checkpoint.bytes / 8e9, rel=1e-9)
     assert saving.jobs[0].slowdown == pytest.approx(1, rel=1e-9)
-    assert saving.jobs[0].steps == 15  # the first quarter is not counted
+    assert saving.jobs[0].steps == 5  # those of a period, from one save to the next
 
 
 def test_copies_to_the_host_are_written_while_steps_run():

@@ -49,7 +49,7 @@ def _slowdowns(answer: ShareAnswer) -> Bars:
 
 
 def _causes(job: JobAnswer) -> Waterfall:
-    steps = tuple(Step(cause(part), "communication", part.seconds) for part in job.blame or ())
+    steps = tuple(Step(cause(part), "communication", part.seconds) for part in job.blame)
     chart = Waterfall(
         title=f"{job.name}: {factor(job.slowdown)} as long as alone",
         caption="what each other job costs a step, at the links that both use",
@@ -81,10 +81,10 @@ def _jobs(answer: ShareAnswer) -> Iterator[Sequence[Any]]:
 
 
 def _blame(answer: ShareAnswer) -> Iterator[Sequence[Any]]:
-    yield ["job", "by", "link", "links", "seconds"]
+    yield ["job", "by", "link", "links", "seconds", "error"]
     for job in answer.jobs:
-        for part in job.blame or ():
-            yield [job.name, part.job, part.link, part.links, part.seconds]
+        for part in job.blame:
+            yield [job.name, part.job, part.link, part.links, part.seconds, part.error]
 
 
 def _links(answer: ShareAnswer) -> Iterator[Sequence[Any]]:

@@ -29,6 +29,9 @@ UNITS = {
 MOST_USERS = 4
 """Jobs that the line of a link names."""
 
+MOST_CAUSES = 24
+"""Causes that the text has of all jobs, but for two of each."""
+
 MOST_LINKS = 5
 """Links that the text has."""
 
@@ -63,10 +66,7 @@ def rows(answer: ShareAnswer) -> Iterator[Row]:
             yield Row("", spread_text(job.spread))
         if job.memory is not None and outcome_of(job.memory.verdict) != FITS:
             yield Row("", job.memory.verdict, not job.memory.fits, job.memory.tight)
-        for blame in job.blame or ():
-            yield Row("", f"{seconds_text(blame)} {cause(blame)}")
-    if any(job.blame is None for job in answer.jobs):
-        yield Row("blame", "not divided: more jobs than all subsets can be replayed of")
+        yield from causes(job, max(2, MOST_CAUSES // len(answer.jobs)))
     for number, link in enumerate(answer.links[:MOST_LINKS]):
         yield Row("" if number else "links", described_link(link))
     if len(answer.links) > MOST_LINKS:
@@ -77,8 +77,18 @@ def rows(answer: ShareAnswer) -> Iterator[Row]:
     yield from expectation_rows(answer.expectations)
     for key, why in answer.assumed.items():
         yield Row("assumed", f"{key}: {why}")
-    if not answer.settled:
-        yield Row("steady", "no: the times of steps still drift (more steps)")
+    yield Row("steady", steady_text(answer), False, not answer.settled)
+
+
+def causes(job: JobAnswer, most: int) -> Iterator[Row]:
+    """Return what each other job costs a job that is slowed, the largest first."""
+    if abs(job.slowdown - 1) < SAME:
+        return
+    for blame in job.blame[:most]:
+        yield Row("", f"{seconds_text(blame)} {cause(blame)}")
+    if rest := job.blame[most:]:
+        seconds = fsum(blame.seconds for blame in rest)
+        yield Row("", f"{signed(seconds)} by {counted(len(rest), 'further cause')}")
 
 
 def described(job: JobAnswer) -> str:
@@ -118,9 +128,31 @@ def shortened(nodes: str, most: int = 5) -> str:
 
 
 def seconds_text(blame: NeighbourCost) -> str:
-    """Return a cost with its sign."""
-    sign = "-" if blame.seconds < 0 else "+"
-    return f"{sign}{format_seconds(abs(blame.seconds))}"
+    """Return a cost with its sign, and its standard error where sets of jobs were drawn."""
+    error = "" if blame.error is None else f" (+- {format_seconds(blame.error, 2)})"
+    return f"{signed(blame.seconds)}{error}"
+
+
+def signed(seconds: float) -> str:
+    """Return a time with its sign.
+
+    >>> signed(-0.5)
+    '-500 ms'
+    """
+    return f"{'-' if seconds < 0 else '+'}{format_seconds(abs(seconds))}"
+
+
+def steady_text(answer: ShareAnswer) -> str:
+    """Return the period of all steps, or that there is none."""
+    steady = answer.steady
+    if steady.period_s is None:
+        drift = "" if answer.settled else "; their times still drift"
+        return f"no: {steady.reason}{drift}"
+    steps = sorted({*steady.steps.values()})
+    each = f"{counted(steps[0], 'step')} of each job" if len(steps) == 1 else ", ".join(
+        f"{counted(count, 'step')} of {name}" for name, count in steady.steps.items()
+    )  # fmt: skip
+    return f"all steps repeat after {format_seconds(steady.period_s)}: {each}"
 
 
 def cause(blame: NeighbourCost) -> str:

@@ -21,12 +21,14 @@ class NeighbourCost:
         they share none, and the cost comes by a third job
     links : number of such links
     seconds : of each step [s]
+    error : its standard error, as some sets of jobs are drawn; null where all are replayed [s]
     """
 
     job: str
     link: str | None
     links: int
     seconds: float
+    error: float | None = None
 
 
 @record
@@ -65,13 +67,12 @@ class JobAnswer:
     shared_s : mean time of a step next to the others [s]
     least_s, most_s : shortest and longest of these steps [s]
     slowdown : shared over alone
-    steps : steps that the mean is of
+    steps : steps that the mean is of, those of a period where there is one
     memory : the peak of its fullest stage, and whether it fits; null of services, which fit, of
         traces and of plain traffic
     tokens_per_s : training throughput next to the others; null of other jobs
     spread : slowdown over all draws of places and phases; null where there is one
-    blame : what each other job costs it, the most first, which add up to `shared_s - alone_s`;
-        null where there are too many jobs to replay all of their subsets
+    blame : what each other job costs it, the most first, which add up to `shared_s - alone_s`
     """
 
     name: str
@@ -87,7 +88,7 @@ class JobAnswer:
     memory: MemoryAnswer | None
     tokens_per_s: float | None
     spread: SlowdownSpread | None
-    blame: tuple[NeighbourCost, ...] | None
+    blame: tuple[NeighbourCost, ...]
 
 
 @record
@@ -108,6 +109,22 @@ class SharedLink:
     capacity: float
     load: dict[str, float]
     contended: bool
+
+
+@record
+class SteadyState:
+    """Whether the steps of all jobs repeat, each at the same instants of a period.
+
+    Attributes
+    ----------
+    period_s : after which all steps begin at the same offsets again; null if they do not [s]
+    steps : by job, its steps in a period, of which times are the mean; empty without a period
+    reason : why there is no period; null with one
+    """
+
+    period_s: float | None
+    steps: dict[str, int]
+    reason: str | None
 
 
 @record
@@ -140,8 +157,9 @@ class ShareAnswer(Presentable):
     links : links that two jobs or more use, the fullest first
     fairness : Jain's index of the jobs' speeds, each as a share of that alone: 1 where all are
         slowed alike
-    settled : whether the mean times of the first and second half of the counted steps of each job
-        agree to one percent
+    steady : the period with which all steps repeat, of the first draw
+    settled : whether they repeat, or the mean times of the first and second half of the counted
+        steps of each job agree to one percent
     slowdowns : slowdown of the job that is slowed most, of each draw of places and phases
     expectations : limits of the section `expect` of the scenario, and whether each is held
     assumed : keys that are assumed, with the reason
@@ -154,6 +172,7 @@ class ShareAnswer(Presentable):
     jobs: tuple[JobAnswer, ...]
     links: tuple[SharedLink, ...]
     fairness: float
+    steady: SteadyState
     settled: bool
     slowdowns: tuple[float, ...]
     expectations: tuple[Expectation, ...] = ()
@@ -221,8 +240,6 @@ class ShareAnswer(Presentable):
 
 def _parts(job: JobAnswer) -> dict[str, float]:
     """Return the time alone, and what each other job costs, which add up to the step [s]."""
-    if job.blame is None:
-        return {"alone": job.alone_s, "waiting": job.shared_s - job.alone_s}
     parts = {"alone": job.alone_s}
     for cost in job.blame:
         parts[f"waiting for {cost.job}"] = parts.get(f"waiting for {cost.job}", 0.0) + cost.seconds

@@ -255,7 +255,7 @@ class PlacedJobs:
 
     def __init__(self, loaded: LoadedSharing, draw: int = 0) -> None:
         sharing = loaded.scenario
-        seed = sharing.seed + draw
+        self.seed = seed = sharing.seed + draw
         shared_causes(loaded, frozenset())  # checked, also where all jobs are traffic
         self.cluster = build_cluster(
             sharing.cluster, sharing.cluster.nodes, faults=faults_of(loaded), issuer="training"

@@ -1,4 +1,4 @@
-"""Jobs on one machine: each alone, all together, and every subset of them for the blame.
+"""Jobs on one machine: each alone, all together, and subsets of them for the blame.
 
 machine --folded together--> graphs of operations --one clock, one network--> times of steps
 
@@ -8,9 +8,7 @@ neighbours all the time.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import combinations
-from math import factorial, fsum
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,9 +31,18 @@ from clustersim.simulation.sharing.answer import (
     ShareAnswer,
     SharedLink,
     SlowdownSpread,
+    SteadyState,
+)
+from clustersim.simulation.sharing.blame import (
+    MOST_EXACT,
+    Cost,
+    drawn_sets,
+    estimated_values,
+    shapley_values,
 )
 from clustersim.simulation.sharing.jobs import PlacedJobs
 from clustersim.simulation.sharing.nodes import ranges
+from clustersim.simulation.sharing.period import Period, find_period
 
 WARM_UP: Final = 0.25
 """Share of the steps that are not counted: the jobs do not start as they go on."""
@@ -46,9 +53,6 @@ settled, beyond three standard errors."""
 
 ROUNDING: Final = 1e-9
 """Share of a step below which a cost is rounding."""
-
-MOST_BLAMED: Final = 4
-"""Jobs up to which all subsets are replayed, so that each job's blame is exact."""
 
 MOST_REPETITIONS: Final = 1_000_000
 """Steps of a job while the longest one does its own; those of plain traffic take some 20 us."""
@@ -110,12 +114,14 @@ class Together:
 
     Attributes
     ----------
-    times : by job, time of each counted step [s]
+    times : by job, time of each counted step; of one period where there is one [s]
     contended : links of the machine that traffic waited for
+    period : with which all steps repeat; None if they do not
     """
 
     times: dict[int, Floats]
     contended: Integers
+    period: Period | None
 
     def mean(self, job: int) -> float:
         """Return the mean time of a step of a job [s]."""
@@ -146,9 +152,21 @@ class _Sharing:
         slowdowns = times / self.alone
         return np.where(np.abs(slowdowns - 1) < ROUNDING, 1.0, slowdowns)
 
+    def steady(self) -> SteadyState:
+        """Return the period with which all steps repeat, or why there is none."""
+        period = self.together.period
+        if period is None:
+            reason = (
+                f"steps do not repeat within {self.steps} of each job (more steps, or they drift)"
+            )
+            return SteadyState(None, {}, reason)
+        each = enumerate(self.jobs)
+        steps = {job.name: len(period.times[number]) * job.steps for number, job in each}
+        return SteadyState(period.seconds, steps, None)
+
     def settled(self) -> bool:
         """Return whether the steps of all jobs take as long as before."""
-        return all(map(_settled, self.together.times.values()))
+        return self.together.period is not None or all(map(_settled, self.together.times.values()))
 
     def job_answer(self, number: int, slowdowns: Floats) -> JobAnswer:
         """Return the answer of a job, with its slowdown of each draw."""
@@ -168,7 +186,7 @@ class _Sharing:
             memory=job.memory,
             tokens_per_s=None if job.tokens is None else job.tokens / mean,
             spread=_spread(slowdowns) if len(slowdowns) > 1 else None,
-            blame=self._blame(number) if len(self.jobs) <= MOST_BLAMED else None,
+            blame=self._blame(number),
         )
 
     def _check_size(self) -> None:
@@ -207,9 +225,20 @@ class _Sharing:
             if attempt == ATTEMPTS or not replicas.differ(folded, contended):
                 break
             shared = np.union1d(shared, contended)
-        each = zip(numbers, running, strict=True)
-        times = {number: self._counted(number, job) for number, job in each}
-        return Together(times, contended)
+        return self._together(dict(zip(numbers, running, strict=True)), contended)
+
+    def _together(self, running: Mapping[int, Repeated], contended: Integers) -> Together:
+        """Return the times of one period, or of the counted steps where there is none."""
+        until = min(job.ends[-1] for job in running.values())
+        period = find_period({
+            number: np.array([end for end in job.ends if end <= until])
+            for number, job in running.items()
+        })  # fmt: skip
+        if period is None:
+            times = {number: self._counted(number, job) for number, job in running.items()}
+        else:
+            times = {number: of / self.jobs[number].steps for number, of in period.times.items()}
+        return Together(times, contended, period)
 
     def _run(
         self, numbers: Sequence[int], folded: Sequence[Folded]
@@ -248,52 +277,63 @@ class _Sharing:
 
     # --- blame ------------------------------------------------------------------------------------
 
+    @cached_property
+    def _players(self) -> tuple[int, ...]:
+        """Jobs that use a contended link: no other slows any, or is slowed."""
+        return tuple(
+            number
+            for number, job in enumerate(self.jobs)
+            if np.isin(job.carried[0], self.together.contended).any()
+        )
+
     def _blame(self, number: int) -> tuple[NeighbourCost, ...]:
-        r"""Return what each other job costs a job, by link: the Shapley value of its time.
-
-        .. math:: \phi_j = \sum_S \frac{|S|! (n - |S| - 2)!}{(n - 1)!} (T(S + j) - T(S))
-
-        over the sets S of jobs without both, with T the time of the job next to S.
-        """
-        others = [other for other in range(len(self.jobs)) if other != number]
+        """Return what each other job costs a job, by link."""
+        costs = self._costs(number) if number in self._players else {}
         blame = [
-            part
-            for other in others
-            for part in self._at_links(number, other, self._shapley(number, other, others))
+            part for other, cost in costs.items() for part in self._at_links(number, other, cost)
         ]
         return tuple(sorted(blame, key=lambda part: -abs(part.seconds)))
 
-    def _shapley(self, number: int, other: int, others: Sequence[int]) -> float:
-        rest, count = [each for each in others if each != other], len(others)
-        return fsum(
-            factorial(size) * factorial(count - size - 1) / factorial(count)
-            * (self._next_to(number, (*some, other)) - self._next_to(number, some))
-            for size in range(len(rest) + 1)
-            for some in combinations(rest, size)
-        )  # fmt: skip
+    def _costs(self, number: int) -> dict[int, Cost]:
+        """Return what each other job costs a job."""
+        time = partial(self._next_to, number)
+        others = [other for other in self._players if other != number]
+        if len(self._players) <= MOST_EXACT:
+            return shapley_values(others, time)
+        return estimated_values(number, others, self._drawn, time)
+
+    @cached_property
+    def _drawn(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        return drawn_sets(self._players, self.machine.seed)
 
     def _next_to(self, number: int, others: Sequence[int]) -> float:
         """Return the mean time of a job next to some others [s]."""
         if not others:
             return self.alone[number]
+        if len(others) == len(self._players) - 1:
+            return self.together.mean(number)
         return self.of(tuple(sorted((number, *others)))).mean(number)
 
-    def _at_links(self, number: int, other: int, seconds: float) -> list[NeighbourCost]:
+    def _at_links(self, number: int, other: int, cost: Cost) -> list[NeighbourCost]:
         """Divide the cost of another job among the contended links that both use, by its bytes."""
         (own, _), (used, nbytes) = (self.jobs[each].carried for each in (number, other))
         both = np.isin(used, own) & np.isin(used, self.together.contended)
         name = self.jobs[other].name
+        seconds, error = cost
         if abs(seconds) < ROUNDING * self.alone[number]:
             return []
         if not both.any():
-            return [NeighbourCost(name, None, 0, seconds)]
+            return [NeighbourCost(name, None, 0, seconds, error)]
         links = used[both]
         times = nbytes[both] / self.machine.cluster.links.capacities[links]
         return [
-            NeighbourCost(name, self._name(links[places[0]]), len(places), seconds * share)
+            NeighbourCost(
+                name, self._name(links[places[0]]), len(places), seconds * share,
+                None if error is None else error * share,
+            )
             for places in self._kinds(links, times)
             for share in [float(times[places].sum() / times.sum())]
-        ]
+        ]  # fmt: skip
 
     def _name(self, link: int) -> str:
         return self.machine.cluster.links.names[int(link)]
@@ -354,6 +394,7 @@ def _answer(loaded: LoadedSharing, draws: Sequence[_Sharing]) -> ShareAnswer:
         jobs=jobs,
         links=tuple(first.shared_links()),
         fairness=float(fairness.mean()),
+        steady=first.steady(),
         settled=all(draw.settled() for draw in draws),
         slowdowns=tuple(slowdowns.max(axis=1).tolist()),
         assumed=dict(first.machine.assumed),
