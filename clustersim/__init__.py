@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from clustersim.simulation.trace.replay import replay
     from clustersim.simulation.training_run.train import train
     from clustersim.studies.check import check
+    from clustersim.studies.check_trace import check_trace
     from clustersim.studies.collective import collective
     from clustersim.studies.compare import compare
     from clustersim.studies.scale import scale
@@ -55,6 +56,7 @@ __all__ = [
     "__version__",
     "catalog",
     "check",
+    "check_trace",
     "collective",
     "compare",
     "export",
@@ -77,6 +79,7 @@ _MODULES = {
     "Result": "clustersim.simulation.step.result",
     "ServeResult": "clustersim.simulation.service.result",
     "check": "clustersim.studies.check",
+    "check_trace": "clustersim.studies.check_trace",
     "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
     "export": "clustersim.exporters",

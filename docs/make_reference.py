@@ -48,6 +48,7 @@ from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.simulation.training_run.train import train
 from clustersim.studies.check import CheckAnswer, check
+from clustersim.studies.check_trace import TraceCheckAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer, compare
 from clustersim.studies.new import NewScenario
@@ -348,6 +349,8 @@ def check_page() -> Iterator[str]:
         answer = check(log, scenario="frontier-22b batch.global=16", jobs=1)
     files = answer.files().names([FORMAT])
     yield from _study("check", answer_keys(CheckAnswer), files)
+    keys = answer_keys(TraceCheckAnswer)
+    yield from _section("Keys of `--json` of a trace", "check_trace", keys)
 
 
 def whatif_page() -> Iterator[str]:

@@ -26,6 +26,7 @@ def test_the_public_names_are_listed_in_order():
         "__version__",
         "catalog",
         "check",
+        "check_trace",
         "collective",
         "compare",
         "export",

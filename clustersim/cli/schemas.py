@@ -25,6 +25,7 @@ from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.trace.answer import TraceAnswer
 from clustersim.simulation.training_run.answer import TrainAnswer
 from clustersim.studies.check import CheckAnswer
+from clustersim.studies.check_trace import TraceCheckAnswer
 from clustersim.studies.collective.answer import Timing
 from clustersim.studies.compare import CompareAnswer
 from clustersim.studies.new import NewScenario
@@ -40,7 +41,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
     "run": RunAnswer | ServeAnswer | ShareAnswer | TraceAnswer,
     "serve": ServeAnswer,
     "scale": ScalingAnswer,
-    "check": CheckAnswer,
+    "check": CheckAnswer | TraceCheckAnswer,
     "compare": CompareAnswer,
     "whatif": WhatIfAnswer,
     "sweep": SweepAnswer,

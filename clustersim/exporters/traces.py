@@ -68,7 +68,7 @@ class Message(NamedTuple):
     whole: float
 
 
-def trace_of(loaded: Loaded) -> tuple[Trace, Operations, Program]:
+def trace_of(loaded: Loaded, most: int = MOST_STEPS) -> tuple[Trace, Operations, Program]:
     """Return the step of a scenario as a trace, as a graph of operations, and as a program.
 
     Raises
@@ -79,10 +79,10 @@ def trace_of(loaded: Loaded) -> tuple[Trace, Operations, Program]:
     job = build_job(loaded)
     plan = job.plan
     steps = plan.ranks * len(job.order.of[0])
-    if steps > MOST_STEPS:
+    if steps > most:
         raise ScenarioError(
             f"{loaded.where('plan')}: {plan.ranks:,} ranks have {steps:,} steps, and at most"
-            f" {MOST_STEPS:,} are written out (fewer replicas or microbatches)"
+            f" {most:,} are written out (fewer replicas or microbatches)"
         )
     compilation = unfused(job)
     (folded,) = compilation.replicas.unfolded()

@@ -562,13 +562,13 @@ def test_a_fabric_that_is_cut_off_is_told():
 
 
 def test_a_large_trace_is_told_by_what_it_is(capsys, tmp_path):
-    """A trace of Kineto is larger than any configuration, and is not read as a whole."""
+    """A trace of Kineto needs a machine; as a configuration it is not read as a whole."""
     path = tmp_path / "rank0.pt.trace.json"
     start = '{"schemaVersion": 1, "traceEvents": ['
     path.write_text(start + " " * MOST_BYTES + "]}", encoding="utf-8")
 
-    error = rejected(capsys, "import", path)
-
+    assert "a trace states no machine (--cluster NAME" in rejected(capsys, "import", path)
+    error = rejected(capsys, "import", path, "--format", "hugging-face")
     assert "is a trace of Kineto (torch.profiler) or Chrome, not the configuration of a m" in error
 
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 from clustersim.catalog.files import shown
 from clustersim.catalog.reading import Place
 from clustersim.errors import CatalogError
-from clustersim.importers.traces.files import files_of_ranks, unpacked
+from clustersim.importers.traces.files import MOST_RANKS, files_of_ranks, unpacked
 from clustersim.importers.traces.trace import (
     COLLECTIVE,
     COMPUTE,
@@ -56,6 +56,7 @@ BYTES: Final = {
 }  # fmt: skip
 """Bytes of an element, by the names that PyTorch has for types."""
 
+_STEP: Final = "ProfilerStep#"
 _GLOO: Final = "gloo:"
 _CALLS: Final = "c10d::"
 
@@ -84,7 +85,7 @@ _PARTS: Final = (
         ),
     ),
     ("copy", re.compile(r"memcpy|memset|copy_?$", re.IGNORECASE)),
-    ("communication", re.compile(r"nccl|rccl|msccl|c10d::", re.IGNORECASE)),
+    ("communication", re.compile(r"[nrs]ccl|c10d::", re.IGNORECASE)),
 )
 
 
@@ -119,26 +120,33 @@ def is_kineto(path: Path) -> bool:
     return b'"traceEvents"' in head or b'"distributedInfo"' in head or b'"deviceProperties"' in head
 
 
-def read_kineto(place: Path) -> Trace:
+def read_kineto(place: Path, *, whole: bool = True) -> Trace:
     """Return the trace of a folder, or of the file of one of its ranks.
+
+    Parameters
+    ----------
+    whole : whether the files of all ranks must be there
 
     Raises
     ------
     CatalogError
         when a file is missing or damaged, or operations do not belong together.
     """
-    read = [_read_file(path) for path in _files(place)]
+    read = [_read_file(path) for path in (_files(place) if whole else _some_files(place))]
     if sum(len(each.events) for each in read) > MOST_EVENTS:
         raise CatalogError(f"{shown(place)}: has more than {MOST_EVENTS:,} events")
-    files = _by_rank(place, read)
-    ranks = [_Rank(file, rank, len(files)) for rank, file in enumerate(files)]
+    files = _by_rank(place, read) if whole else read
+    world = len(files) if whole else max(len(files), *(file.world for file in files))
+    ranks = [_Rank(file, rank, world) for rank, file in enumerate(files)]
     nodes = [rank.nodes() for rank in ranks]
     missed = count_not_placed(each for rank in ranks for each in rank.not_placed)
     notes = [_note(ranks)]
     if any(rank.assumed_group for rank in ranks):
         notes.append("gloo states no groups: its collectives are of all ranks")
-    trace = Trace("kineto", shown(place), nodes, False, missed, tuple(notes))
-    trace.check()
+    steps = max(1, *(file.steps for file in files))
+    trace = Trace("kineto", shown(place), nodes, False, missed, tuple(notes), steps)
+    if whole:
+        trace.check()
     return trace
 
 
@@ -169,6 +177,17 @@ class _File:
         return rank if isinstance(rank, int) else None
 
     @property
+    def world(self) -> int:
+        """Ranks of its job, where the file states them; 0 otherwise."""
+        size = self.info.get("world_size")
+        return size if isinstance(size, int) and 0 < size <= MOST_RANKS else 0
+
+    @property
+    def steps(self) -> int:
+        """Steps that the profiler counted."""
+        return len({e["name"] for e in self.events if str(e.get("name")).startswith(_STEP)})
+
+    @property
     def groups(self) -> dict[str, tuple[int, ...]]:
         """The ranks of its groups by name, as far as they are stated in full."""
         found = self.info.get("pg_config")
@@ -197,6 +216,14 @@ def _files(place: Path) -> list[Path]:
     return files_of_ranks(place, ENDING)
 
 
+def _some_files(place: Path) -> list[Path]:
+    """Return a file, or those of a folder."""
+    if not place.is_dir():
+        return [place]
+    inside = sorted(path for path in place.iterdir() if path.is_file())
+    return [path for path in inside if path.name.removesuffix(".gz").endswith(ENDING)]
+
+
 def _read_file(path: Path) -> _File:
     try:
         data = json.loads(unpacked(path))
@@ -220,7 +247,7 @@ def _by_rank(place: Path, files: Sequence[_File]) -> list[_File]:
     by_rank = {file.rank: file for file in files}
     if len(by_rank) < len(files):
         raise CatalogError(f"{shown(place)}: two files are of the same rank")
-    world = max(int(file.info.get("world_size") or 0) for file in files)
+    world = max(file.world for file in files)
     needed = max(world, len(files))
     missing = next((rank for rank in range(needed) if rank not in by_rank), None)
     if missing is not None:
@@ -243,6 +270,11 @@ class _Operation:
     communicates: bool
     correlation: int = -1
     after: list[int] = field(default_factory=list)
+
+    @property
+    def recorded(self) -> tuple[float, float]:
+        """Its begin and its end [s]."""
+        return self.begin * 1e-6, self.end * 1e-6
 
     def is_inside(self, other: "_Operation") -> bool:
         """Whether another one contains it."""
@@ -382,12 +414,12 @@ class _Rank:
     def _node(self, number: int, operation: _Operation, after: tuple[int, ...]) -> Node:
         if operation.communicates:
             return self._communication(number, operation, after)
-        seconds = (operation.end - operation.begin) * 1e-6
+        seconds, recorded = (operation.end - operation.begin) * 1e-6, operation.recorded
         unit, part = str(operation.lane[1]), part_of(operation.name)
         if part == "communication":
             self._leave_out(operation, "no arguments of a collective (record_shapes=True)")
             return Node(number, operation.name, COMPUTE, after, unit="")
-        return Node(number, operation.name, COMPUTE, after, seconds, unit, part)
+        return Node(number, operation.name, COMPUTE, after, seconds, unit, part, recorded=recorded)
 
     def _communication(self, number: int, operation: _Operation, after: tuple[int, ...]) -> Node:
         kind, given, received = self._payload(operation)
@@ -411,6 +443,7 @@ class _Rank:
             number, name, form, after, nan if form == COLLECTIVE else 0.0,
             operation=kind if form == COLLECTIVE else "",
             nbytes=_buffer(kind, given, received, len(group)), ranks=group, tag=tag,
+            recorded=operation.recorded,
         )  # fmt: skip
 
     def _payload(self, operation: _Operation) -> tuple[str, float, float]:

@@ -58,6 +58,7 @@ class Node(NamedTuple):
     tag : of a send and its receive
     together : number that all operations have that are one; None to match them in order
     share : share of the buffer that is moved now, by the algorithm for all of it
+    recorded : its begin and its end in the trace [s]; None where they are not recorded
     """
 
     id: int
@@ -74,6 +75,7 @@ class Node(NamedTuple):
     tag: int = 0
     together: int | None = None
     share: float = 1.0
+    recorded: tuple[float, float] | None = None
 
 
 class NotPlaced(NamedTuple):
@@ -95,6 +97,7 @@ class Trace:
     eager : whether a send begins without its receive
     not_placed : operations that have no time here, counted
     notes : what was read and how
+    steps : steps that it covers
     """
 
     format: str
@@ -103,6 +106,7 @@ class Trace:
     eager: bool = True
     not_placed: Mapping[NotPlaced, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    steps: int = 1
 
     @property
     def nodes(self) -> int:

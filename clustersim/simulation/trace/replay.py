@@ -139,7 +139,7 @@ def _answer(loaded: LoadedTrace, program: TracedProgram, passed: OperationReplay
         waiting_s=_mean(rank.waiting_s for rank in ranks),
         ranks=tuple(ranks),
         slowest=tuple(rank.rank for rank in slowest),
-        communications=tuple(_communications(program, passed)),
+        communications=tuple(communications_of(program, passed)),
         not_placed=tuple(
             NotPlacedAnswer(each.type, count, each.reason)
             for each, count in program.not_placed.items()
@@ -194,7 +194,7 @@ def covered(begin: Floats, end: Floats) -> float:
     return float((end[:1] - begin[:1]).sum() + np.maximum(0.0, end[1:] - since).sum())
 
 
-def _communications(
+def communications_of(
     program: TracedProgram, passed: OperationReplay
 ) -> Sequence[TracedCommunication]:
     """Return the communications by operation and size of the group, the longest first."""
