@@ -2,15 +2,14 @@
 
 import json
 import random
-from pathlib import Path
 
 import pytest
 
 import clustersim
 from clustersim.errors import ScenarioError
 from clustersim.exporters import chakra as exporter
-from clustersim.exporters import traces as writer
 from clustersim.exporters.chakra import export_traces
+from clustersim.exporters.traces import trace_of
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import load_any
 from clustersim.scenario.origins import scenario_text
@@ -124,8 +123,7 @@ def test_traces_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["traces"]
 
 
-def test_a_step_with_too_many_operations_is_rejected(monkeypatch):
+def test_a_step_with_too_many_operations_is_rejected():
     """With the number of its ranks and steps."""
-    monkeypatch.setattr(writer, "MOST_STEPS", 100)
     with pytest.raises(ScenarioError, match="16 ranks have 512 steps, and at most 100"):
-        export_traces("frontier-22b", Path("never"), SMALL)
+        trace_of(load_any("frontier-22b", SMALL), 100)
