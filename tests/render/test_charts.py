@@ -32,6 +32,8 @@ from clustersim.render.charts.grids import (
     Combination,
     Field,
     HeatMap,
+    Owned,
+    OwnerMap,
     ParallelCoordinates,
     ShareMap,
 )
@@ -46,6 +48,14 @@ HEAD = {
     "description": "what it shows",
     "note": "How to read it.",
 }
+PHASE_KINDS = tuple(
+    BlockKind(name, (colour, colour), computes=False)
+    for name, colour in (
+        ("computes", "compute"),
+        ("communicates", "communication"),
+        ("both", "optimiser"),
+    )
+)
 LAYERS = (
     Layer("a", "memory-gradients", np.array([1.0, 2.0, 3.0])),
     Layer("b <b>", "memory-runtime", np.array([4.0, 4.0, 2.0])),
@@ -102,6 +112,32 @@ PICTURES = [
         measure=Axis("step time", "s"),
         combinations=(Combination((0, 2), 5.0, "t"), Combination((1, 0), 8.0, "u")),
         more_is_better=False,
+    ),
+    OwnerMap(
+        **HEAD,
+        measure=Axis("nodes"),
+        names=("leaf <b>0", "leaf 1"),
+        owners=("first <b>", "second"),
+        grid=(
+            (Owned(0, "node 0"), None, Owned(1, "node <1>")),
+            (Owned(-1, "node 2"), None, Owned(1, "node 3")),
+        ),
+        free="free",
+    ),
+    Timeline(
+        **HEAD,
+        time=Axis("time", "s", limits=(0.0, 4.0)),
+        lanes="job",
+        count=2,
+        kinds=PHASE_KINDS,
+        shades=1,
+        lane=np.array([0, 0, 1], np.int32),
+        kind=np.array([0, 1, 2], np.int8),
+        number=np.full(3, -1, np.int32),
+        shade=np.zeros(3, np.int32),
+        start=np.array([0.0, 1.0, 0.5]),
+        end=np.array([1.0, 3.0, 2.5]),
+        names=("first <b>", "second"),
     ),
     ScatterWithFront(
         **HEAD,

@@ -8,7 +8,7 @@ alternative text and the table of the values behind it.  Two back ends draw ever
     StackedAreas, StackedBars         bars.py    bars.py    bars.py
     Lines, ScatterWithFront           lines.py   lines.py   lines.py
     HeatMap, ParallelCoordinates      grids.py   grids.py   grids.py
-    ShareMap                          grids.py   grids.py   grids.py
+    ShareMap, OwnerMap                grids.py   grids.py   grids.py
     Timeline                          timeline.py in each
 
     clustersim.render.plotly.page_chart(picture)              a chart of a page

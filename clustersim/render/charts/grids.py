@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from clustersim.render.charts.picture import Axis, Cell, Entry, Picture
+from clustersim.render.palette import SERIES
 
 
 class Field(NamedTuple):
@@ -89,6 +90,60 @@ class ShareMap(Picture):
         for name, shares, words in zip(self.names, self.shares, self.hover, strict=True):
             highest = max(range(len(shares)), key=shares.__getitem__)
             yield [name, 100 * shares[highest], words[highest]]
+
+
+class Owned(NamedTuple):
+    """A cell of a map of owners: the number of its owner, -1 of none."""
+
+    owner: int
+    hover: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnerMap(Picture):
+    """Cells in rows, each in the colour of its owner.
+
+    Attributes
+    ----------
+    measure : what a cell is
+    names : of the rows
+    owners : names of the owners, in the order of their numbers
+    grid : cells by row; None where there is a gap
+    free : what cells without an owner are
+    """
+
+    measure: Axis
+    names: tuple[str, ...]
+    owners: tuple[str, ...]
+    grid: tuple[tuple[Owned | None, ...], ...]
+    free: str
+
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """The colour of each owner, and of none; owners of many share some."""
+        return (*(f"series-{n % len(SERIES)}" for n in range(len(self.owners))), "idle")
+
+    @property
+    def counts(self) -> list[int]:
+        """Cells of each owner, and of none."""
+        every = [cell.owner for row in self.grid for cell in row if cell is not None]
+        return [every.count(n) for n in (*range(len(self.owners)), -1)]
+
+    def legend(self) -> list[Entry]:
+        """Return the owners of each colour, and cells without an owner."""
+        shared: dict[str, list[str]] = {}
+        for name, colour in zip(self.owners, self.colours, strict=False):
+            shared.setdefault(colour, []).append(name)
+        entries = [
+            Entry(", ".join(names[:3]) + (", ..." if names[3:] else ""), colour)
+            for colour, names in shared.items()
+        ]
+        return [*entries, *([Entry(self.free, "idle")] if self.counts[-1] else [])]
+
+    def rows(self) -> Iterator[Sequence[Cell]]:
+        """Yield the number of cells of each owner."""
+        yield ["job", self.measure.title]
+        yield from zip((*self.owners, self.free), self.counts, strict=True)
 
 
 class Combination(NamedTuple):

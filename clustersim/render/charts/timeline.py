@@ -58,6 +58,7 @@ class Timeline(Picture):
     at_end : whether the end of the view matters most, if it has too many blocks
     ends : when the lanes end, where the axis is longer; None where it is not
     explained : kinds that the legend has in any case, so that several pictures share one
+    names : of the lanes; their numbers if empty
     as_shares : whether a page shows the share of time that lanes compute, of few blocks too
     """
 
@@ -76,7 +77,12 @@ class Timeline(Picture):
     at_end: bool = False
     ends: float | None = None
     explained: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
     as_shares: bool = False
+
+    def name(self, lane: int) -> str:
+        """Return the name of a lane."""
+        return self.names[lane] if self.names else str(lane)
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -129,7 +135,13 @@ class Timeline(Picture):
         return covered(self.start[rows][blocks], self.end[rows][blocks], edges).clip(0, 1)
 
     def rows(self) -> Iterator[Sequence[Cell]]:
-        """Yield for each lane when it begins and ends, and how long it computes."""
+        """Yield for each lane when it begins and ends, and how long it computes.
+
+        Without microbatches the share of time of each kind, as kinds do not overlap.
+        """
+        if not any(kind.computes for kind in self.kinds):
+            yield from self._shares()
+            return
         unit, (begin, end) = self.time.unit, self.limits
         end = end if self.ends is None else min(end, self.ends)
         yield [
@@ -146,6 +158,15 @@ class Timeline(Picture):
             first, last = float(self.start[rows].min()), float(self.end[rows].max())
             work = float(seconds[rows].sum())
             yield [lane, len(self.lane[rows]), first, last, work, percent(work / (end - begin))]
+
+    def _shares(self) -> Iterator[Sequence[Cell]]:
+        yield [self.lanes, *(f"{kind.name} [%]" for kind in self.kinds), f"{self.waiting} [%]"]
+        begin, end = self.limits
+        for lane in range(self.count):
+            rows = self._blocks_of(lane)
+            seconds = (self.end - self.start)[rows]
+            each = np.bincount(self.kind[rows], seconds, len(self.kinds)) / (end - begin) * 100
+            yield [self.name(lane), *each.tolist(), max(0.0, 100 - float(each.sum()))]
 
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """Return a row for each block: a column by name."""

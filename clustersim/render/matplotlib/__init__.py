@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from clustersim import __version__
 from clustersim.render.charts.bars import Bars, StackedAreas, StackedBars, Waterfall
-from clustersim.render.charts.grids import HeatMap, ParallelCoordinates, ShareMap
+from clustersim.render.charts.grids import HeatMap, OwnerMap, ParallelCoordinates, ShareMap
 from clustersim.render.charts.lines import Lines, ScatterWithFront
 from clustersim.render.charts.picture import Drawn, Picture, Stacked, printable, stacked
 from clustersim.render.charts.timeline import Timeline
@@ -34,6 +34,7 @@ KINDS: Final[dict[type[Picture], Kind]] = {
     Bars: Kind(bars.draw_bars, bars.bars_room),
     HeatMap: Kind(grids.draw_heat_map, grids.heat_map_room),
     Lines: Kind(lines.draw_lines, lines.lines_room),
+    OwnerMap: Kind(grids.draw_owner_map, grids.owner_map_room),
     ParallelCoordinates: Kind(grids.draw_parallel_coordinates, grids.parallel_room),
     ScatterWithFront: Kind(lines.draw_scatter_with_front, lines.scatter_room),
     ShareMap: Kind(grids.draw_share_map, grids.share_map_room),

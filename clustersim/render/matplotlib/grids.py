@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clustersim.render.charts.grids import (
     Field,
     HeatMap,
+    OwnerMap,
     ParallelCoordinates,
     ShareMap,
     height,
@@ -122,6 +123,40 @@ def draw_share_map(axes: "Axes", picture: ShareMap) -> None:
     figure = axes.get_figure(root=True)
     assert figure is not None
     figure.colorbar(image, cax=bar, label=picture.measure.title)
+
+
+# --- map of owners --------------------------------------------------------------------------------
+
+
+def owner_map_room(picture: OwnerMap) -> Room:
+    """Return the room of a map of owners."""
+    left = 0.3 + text_width(picture.names)
+    return Room(min(4.5, max(0.4, 0.2 * len(picture.names))), left=left)
+
+
+def draw_owner_map(axes: "Axes", picture: OwnerMap) -> None:
+    """Draw cells in the colours of their owners."""
+    from matplotlib.collections import PolyCollection
+
+    boxes, colours = [], []
+    for y, row in enumerate(picture.grid):
+        for x, cell in enumerate(row):
+            if cell is not None:
+                boxes.append([(x - a, y - b) for a, b in CORNERS])
+                colours.append(paint(picture.colours[cell.owner]))
+    axes.add_collection(PolyCollection(boxes, facecolors=colours, linewidths=0), autolim=False)
+    axes.set_xlim(-0.5, max(map(len, picture.grid)) - 0.5)
+    axes.set_ylim(len(picture.grid) - 0.5, -0.5)
+    step = -(-len(picture.names) // 20)
+    axes.set_yticks(range(0, len(picture.names), step), picture.names[::step])
+    axes.set_xticks([])
+    axes.set_xlabel(picture.measure.title)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
+
+CORNERS: Final = ((-0.44, -0.42), (0.44, -0.42), (0.44, 0.42), (-0.44, 0.42))
+"""Corners of a cell around its middle."""
 
 
 # --- parallel coordinates -------------------------------------------------------------------------

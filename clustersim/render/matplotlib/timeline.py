@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.render.charts.timeline import Timeline, covered
-from clustersim.render.matplotlib.figure import DOTS, Room, paint
+from clustersim.render.matplotlib.figure import DOTS, Room, paint, text_width
 from clustersim.render.palette import LIGHT, ink_on, parse_colour
 
 if TYPE_CHECKING:
@@ -16,10 +16,15 @@ MOST_SHAPES: Final = 1_500
 """Blocks that are drawn one by one; more of them are drawn as an image."""
 
 
+MOST_NAMES: Final = 24
+"""Lanes up to which all that have names show them."""
+
+
 def timeline_room(picture: Timeline) -> Room:
     """Return the room of a timeline: that of its lanes, less where it is an image."""
     most = 5.0 if len(picture.start) <= MOST_SHAPES else 2.6
-    return Room(float(np.clip(0.24 * picture.count, 0.5, most)), left=0.65, width=11.0)
+    left = 0.65 + text_width(picture.names)
+    return Room(float(np.clip(0.24 * picture.count, 0.5, most)), left=left, width=11.0)
 
 
 def draw_timeline(axes: "Axes", picture: Timeline) -> None:
@@ -29,7 +34,9 @@ def draw_timeline(axes: "Axes", picture: Timeline) -> None:
     axes.set_xlabel(picture.time.title)
     axes.set_ylabel(picture.lanes)
     axes.set_facecolor(paint("bubble"))
-    axes.set_yticks(_lane_ticks(picture.count))
+    all_named = picture.names and picture.count <= MOST_NAMES
+    ticks = [*range(picture.count)] if all_named else _lane_ticks(picture.count)
+    axes.set_yticks(ticks, [picture.name(lane) for lane in ticks])
     if picture.ends is not None:
         axes.axvspan(picture.ends, picture.limits[1], color=paint("ground"), zorder=0.5)
     if len(picture.start) <= MOST_SHAPES:

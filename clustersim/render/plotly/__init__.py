@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from clustersim.render.charts.bars import Bars, StackedAreas, StackedBars, Waterfall
-from clustersim.render.charts.grids import HeatMap, ParallelCoordinates, ShareMap
+from clustersim.render.charts.grids import HeatMap, OwnerMap, ParallelCoordinates, ShareMap
 from clustersim.render.charts.lines import Lines, ScatterWithFront
 from clustersim.render.charts.picture import Picture, printable
 from clustersim.render.charts.timeline import Timeline
 from clustersim.render.page.page import Chart, Swatch
 from clustersim.render.plotly.bars import bars, stacked_areas, stacked_bars, waterfall
-from clustersim.render.plotly.grids import heat_map, parallel_coordinates, share_map
+from clustersim.render.plotly.grids import heat_map, owner_map, parallel_coordinates, share_map
 from clustersim.render.plotly.lines import lines, scatter_with_front
 from clustersim.render.plotly.pieces import Plot, colour
 from clustersim.render.plotly.timeline import timeline
@@ -23,6 +23,7 @@ KINDS: Final[dict[type[Picture], Callable[[Any], Plot]]] = {
     Bars: bars,
     HeatMap: heat_map,
     Lines: lines,
+    OwnerMap: owner_map,
     ParallelCoordinates: parallel_coordinates,
     ScatterWithFront: scatter_with_front,
     ShareMap: share_map,

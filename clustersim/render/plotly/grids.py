@@ -3,7 +3,7 @@
 from itertools import product
 from typing import Any, Final
 
-from clustersim.render.charts.grids import HeatMap, ParallelCoordinates, ShareMap, height
+from clustersim.render.charts.grids import HeatMap, OwnerMap, ParallelCoordinates, ShareMap, height
 from clustersim.render.palette import HEAT, SCALE
 from clustersim.render.plotly.pieces import Figure, Plot, axis, colour, framed_axis, label, layout
 from clustersim.units import format_number
@@ -74,6 +74,39 @@ def share_map(picture: ShareMap) -> Plot:
     down = axis("", tickvals=[*range(len(names))], ticktext=names, showgrid=False, zeroline=False,
                 range=[len(names) - 0.5, -0.5])  # fmt: skip
     return Plot([shown], layout(across, down), max(190, 70 + 30 * len(names)))
+
+
+def owner_map(picture: OwnerMap) -> Plot:
+    """Return cells in the colours of their owners, the last colour where there is none."""
+    count, free = len(picture.colours), len(picture.owners)
+    wide = max(map(len, picture.grid))
+    grid = [[*row, *([None] * (wide - len(row)))] for row in picture.grid]
+    shown = {
+        "type": "heatmap",
+        "z": [[c and (c.owner if c.owner >= 0 else free) for c in row] for row in grid],
+        "customdata": [["" if c is None else label(c.hover) for c in row] for row in grid],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "hoverongaps": False,
+        "colorscale": [
+            [(n + end) / count, colour(name)]
+            for n, name in enumerate(picture.colours)
+            for end in (0, 1)
+        ],
+        "zmin": -0.5,
+        "zmax": count - 0.5,
+        "showscale": False,
+        "xgap": 1,
+        "ygap": 1,
+    }
+    names = [label(name) for name in picture.names]
+    step = -(-len(names) // 20)
+    across = axis(
+        label(picture.measure.title), showticklabels=False, ticks="", showgrid=False, zeroline=False
+    )
+    down = axis("", tickvals=[*range(0, len(names), step)], ticktext=names[::step], showgrid=False,
+                zeroline=False, range=[len(names) - 0.5, -0.5])  # fmt: skip
+    height = 70 + max(40, min(26 * len(names), 420))
+    return Plot([shown], layout(across, down), height)
 
 
 def _by_row(values: list[Any], width: int) -> list[list[Any]]:

@@ -57,7 +57,7 @@ def _bars(picture: Timeline) -> Plot:
     down = axis(
         label(picture.lanes),
         tickvals=list(range(len(lanes))),
-        ticktext=[str(lane) for lane in lanes.tolist()],
+        ticktext=[label(picture.name(lane)) for lane in lanes.tolist()],
         range=[len(lanes) - 0.5, -0.5],
         fixedrange=True,
         showgrid=False,
@@ -91,7 +91,8 @@ def _bars_of(picture: Timeline, kind: int, lanes: NDArray[np.int32]) -> Figure:
     rows, (name, _, computes) = picture.kind == kind, picture.kinds[kind]
     start, length = picture.start[rows], (picture.end - picture.start)[rows]
     numbers, scale = picture.number[rows].tolist(), picture.limits[1] / 100
-    cells = zip(picture.lane[rows].tolist(), numbers, start.tolist(), length.tolist(), strict=True)
+    named = [label(picture.name(lane)) for lane in picture.lane[rows].tolist()]
+    cells = zip(named, numbers, start.tolist(), length.tolist(), strict=True)
     which = ", microbatch %{customdata[1]}" if computes else ""
     bars = {
         "type": "bar",

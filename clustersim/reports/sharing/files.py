@@ -6,13 +6,16 @@ from math import fsum
 from typing import Any
 
 from clustersim.render.charts.bars import Bar, Bars, Step, Waterfall
-from clustersim.render.charts.picture import Axis, Picture, text_table
+from clustersim.render.charts.picture import Axis, Drawn, stacked, text_table
 from clustersim.render.page.page import Block, Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import percent
 from clustersim.reports.measures import expectation_cards
+from clustersim.reports.sharing.machine import machine_maps
+from clustersim.reports.sharing.phases import phases
 from clustersim.reports.sharing.text import cause, factor, finding, link_text, rows
+from clustersim.reports.sharing.trace import write_trace
 from clustersim.simulation.sharing.answer import JobAnswer, ShareAnswer
 from clustersim.units import format_number, format_seconds
 
@@ -23,15 +26,20 @@ MOST_BARS = 24
 def files_of(answer: ShareAnswer, command: str = "") -> StudyFiles:
     """Return the files of a shared machine; `command` is what made it."""
     tables = {"jobs.csv": _jobs(answer), "blame.csv": _blame(answer), "links.csv": _links(answer)}
-    return StudyFiles(answer, partial(page, answer, command), tables, charts(answer))
+    recording = answer.recording
+    others = {} if recording is None else {"trace.json": partial(write_trace, answer, recording)}
+    return StudyFiles(answer, partial(page, answer, command), tables, charts(answer), others=others)
 
 
-def charts(answer: ShareAnswer) -> dict[str, Picture]:
-    """Return the figures by name: slowdowns, and the blame of the job that is slowed most."""
+def charts(answer: ShareAnswer) -> dict[str, Drawn]:
+    """Return the figures by name: slowdowns, the blame of the slowest job, machine and phases."""
     worst = max(answer.jobs, key=lambda job: job.slowdown)
-    pictures: dict[str, Picture] = {"slowdown": _slowdowns(answer)}
+    pictures: dict[str, Drawn] = {"slowdown": _slowdowns(answer)}
     if worst.blame:
         pictures["blame"] = _causes(worst)
+    if (recording := answer.recording) is not None:
+        pictures["machine"] = machine_maps(answer, recording)
+        pictures["phases"] = phases(answer, recording)
     return pictures
 
 
@@ -106,10 +114,18 @@ def _sections(answer: ShareAnswer) -> Iterator[Section]:
     lines = ((row.label, row.text) for row in rows(answer))
     table = text_table("All results", ("item", "result"), lines)
     yield Section("Summary", "answer", (), (Cards(tuple(_cards(answer)), equal=True), table))
-    drawn = [page_chart(picture) for picture in charts(answer).values()]
+    drawn = {
+        name: [page_chart(picture) for picture in stacked(shown).pictures]
+        for name, shown in charts(answer).items()
+    }
     text = "A job is slowed where its traffic waits for that of others on a link that both use."
-    yield Section("Jobs", "jobs", (text,), (*drawn, _jobs_table(answer)))
-    yield Section("Links", "links", (), (_links_table(answer),))
+    costs = [*drawn["slowdown"], *drawn.get("blame", ())]
+    yield Section("Jobs", "jobs", (text,), (*costs, _jobs_table(answer)))
+    if "phases" in drawn:
+        yield Section("Phases", "phases", (), tuple(drawn["phases"]))
+    yield Section(
+        "Machine and links", "links", (), (*drawn.get("machine", ()), _links_table(answer))
+    )
 
 
 def _cards(answer: ShareAnswer) -> Iterator[Card]:

@@ -101,13 +101,22 @@ def link_counters(result: "Result") -> list[Counter]:
 
 
 def _link(result: "Result", link: "HotLink", most: int) -> Counter:
-    time, load = _sum([*_flows(result, result.program.crossings[link.name])])
+    flows = [*_flows(result, result.program.crossings[link.name])]
+    return load_counter(link.name, link.capacity, flows, result.step_time, most)
+
+
+def load_counter(
+    link: str, capacity: float, flows: "list[Flow]", end: float, most: int, job: str = ""
+) -> Counter:
+    """Return the load of a link, of one job if it is named; means of intervals of many changes."""
+    time, load = _sum(flows)
     thinned = len(time) > most
     if thinned:
-        time, load = _means(time, load, np.linspace(0.0, result.step_time, most))
+        time, load = _means(time, load, np.linspace(0.0, end, most))
     rows = _changed(time, load)
-    name = f"link {link.name} [% of {link.capacity / 1e9:.4g} GB/s]"
-    return Counter(name, "%", time[rows], 100 * load[rows] / link.capacity, thinned)
+    by = f" by {job}" if job else ""
+    name = f"link {link}{by} [% of {capacity / 1e9:.4g} GB/s]"
+    return Counter(name, "%", time[rows], 100 * load[rows] / capacity, thinned)
 
 
 def _flows(result: "Result", crossing: "Crossing") -> Iterator[Flow]:
@@ -169,7 +178,7 @@ def _sum(flows: list[Flow]) -> tuple[Floats, Floats]:
     times = np.concatenate([[0.0], begins, ends])
     order = np.argsort(times, kind="stable")
     load = np.cumsum(np.concatenate([[0.0], rates, -rates])[order])
-    load[load < 1e-9 * load.max()] = 0.0  # what rounding leaves
+    load[load < 1e-9 * load.max(initial=0.0)] = 0.0  # what rounding leaves
     return times[order], load
 
 

@@ -5,7 +5,7 @@ low one.  Its colours are those of one scale from 0 to 100 %, the same on every 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import hypot
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -131,17 +131,30 @@ CELLS: Final = 96
 def fabric_map(result: "Result") -> ShareMap | None:
     """Return the utilisation of all links between nodes, a row for each kind; None without any."""
     used = result.program.carried
+    caption = f"{result.scenario.title} ({result.name})"
+    return link_map(used, used.seconds / result.step_time, caption)
+
+
+def link_map(
+    used: "LinksInUse", shares: Floats, caption: str, users: Callable[[int], str] = lambda _: ""
+) -> ShareMap | None:
+    """Return the utilisation of all links between nodes, a row for each kind; None without any.
+
+    Parameters
+    ----------
+    shares : utilisation of each link
+    users : returns which jobs use a link, by its position
+    """
     rows = _kinds_between_nodes(used)
     if not rows:
         return None
-    shares = used.seconds / result.step_time
     cells = {name: _cells(positions, shares) for name, positions in rows.items()}
     busiest = max((cell for row in cells.values() for cell in row), key=shares.__getitem__)
     count = sum(map(len, rows.values()))
     return ShareMap(
         title=f"Between nodes {used[busiest].name} has the highest utilisation,"
         f" {percent(float(shares[busiest]))}",
-        caption=f"{result.scenario.title} ({result.name})",
+        caption=caption,
         description=f"A row for each of {len(rows)} kinds of links between nodes, its links in the"
         " order of their numbers from left to right.",
         note=f"All {count:,} links between nodes that are used, each kind from its first link to"
@@ -153,8 +166,10 @@ def fabric_map(result: "Result") -> ShareMap | None:
                     for name, row in cells.items()),
         measure=Axis("utilisation", "%"),
         shares=tuple(tuple(shares[row].tolist()) for row in cells.values()),
-        hover=tuple(tuple(_share_of(used[cell], shares[cell]) for cell in row)
-                    for row in cells.values()),
+        hover=tuple(
+            tuple(_share_of(used[cell], shares[cell], users(int(cell))) for cell in row)
+            for row in cells.values()
+        ),
     )  # fmt: skip
 
 
@@ -193,8 +208,9 @@ def _cells(positions: Integers, shares: Floats) -> Integers:
     return np.array([part[shares[part].argmax()] for part in parts])
 
 
-def _share_of(link: "LinkUse", share: float) -> str:
-    return f"{link.name}: {percent(float(share))} of {format_bandwidth(link.capacity)}"
+def _share_of(link: "LinkUse", share: float, users: str) -> str:
+    by = f" ({users})" if users else ""
+    return f"{link.name}: {percent(float(share))} of {format_bandwidth(link.capacity)}{by}"
 
 
 # --- of one node ----------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ can be seen; ``otherData`` describes how.  The format:
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,26 +91,36 @@ def write_trace(result: "Result", path: Path) -> None:
         "replica_classes": result.program.classes,
         "shown": str(chosen),
         "complete": chosen.whole and chosen.classes == result.program.classes,
-        "counters": {kind: _levels(counters) for kind, counters in counted.items()},
+        "counters": {kind: levels_text(counters) for kind, counters in counted.items()},
     }
+    counters = counter_events(counted, result.program.classes, TITLES)
+    write_events(path, about, [*events(result, chosen), *counters])
+
+
+TITLES: Final = {"memory": "memory of a rank, by stage", "links": "busiest links"}
+"""Names of the processes of counters."""
+
+
+def write_events(path: Path, about: Mapping[str, Any], lines: Iterable[str]) -> None:
+    """Write a trace of some events, with what it is of."""
     head = f'{{"displayTimeUnit":"ms","otherData":{json.dumps(about)},"traceEvents":[\n'
-    lines = [*events(result, chosen), *_counted(counted, result.program.classes)]
     path.write_text(head + ",\n".join(lines) + "\n]}\n", encoding="utf-8")
 
 
-def _levels(counters: list[Counter]) -> str:
+def levels_text(counters: Sequence[Counter]) -> str:
     """Return how well counters follow what they count."""
     if not any(counter.thinned for counter in counters):
         return "every change"
     return f"joined to at most {max(len(counter.time) for counter in counters)} levels each"
 
 
-def _counted(counted: dict[str, list[Counter]], first: int) -> Iterator[str]:
+def counter_events(
+    counted: Mapping[str, Sequence[Counter]], first: int, titles: Mapping[str, str]
+) -> Iterator[str]:
     """Yield counters, each kind in a process of its own from the number `first` on."""
-    titles = {"memory": "memory of a rank, by stage", "links": "busiest links"}
     for pid, (kind, counters) in enumerate(counted.items(), first):
-        yield _meta("process_name", pid, 0, "name", titles[kind])
-        yield _meta("process_sort_index", pid, 0, "sort_index", pid)
+        yield metadata_event("process_name", pid, 0, "name", titles[kind])
+        yield metadata_event("process_sort_index", pid, 0, "sort_index", pid)
         for counter in counters:
             head = (
                 f'{{"ph":"C","name":{json.dumps(counter.name)},"cat":"{kind}","pid":{pid},"tid":0'
@@ -118,7 +128,7 @@ def _counted(counted: dict[str, list[Counter]], first: int) -> Iterator[str]:
             instants = np.rint(counter.time * 1e9).astype(np.int64).tolist()
             for instant, level in zip(instants, counter.level.tolist(), strict=True):
                 value = f'{{"{counter.unit}":{level:.6g}}}'
-                yield f'{head},"ts":{_us(instant)},"args":{value}}}'
+                yield f'{head},"ts":{microseconds(instant)},"args":{value}}}'
 
 
 def events(result: "Result", chosen: Sample) -> Iterator[str]:
@@ -142,16 +152,17 @@ def _names(track: "Track", program: "Program") -> Iterator[str]:
     if tid == 0:
         replicas = len(program.actors[pid * program.stages * program.tensor_ranks].replicas)
         name = f"replica class {pid} ({replicas} replicas)"
-        yield _meta("process_name", pid, tid, "name", name)
-        yield _meta("process_sort_index", pid, tid, "sort_index", pid)
+        yield metadata_event("process_name", pid, tid, "name", name)
+        yield metadata_event("process_sort_index", pid, tid, "sort_index", pid)
     rank = f" tensor rank {track.tensor_rank}" if program.tensor_ranks > 1 else ""
-    yield _meta("thread_name", pid, tid, "name", f"stage {track.stage}{rank}")
-    yield _meta("thread_sort_index", pid, tid, "sort_index", tid)
+    yield metadata_event("thread_name", pid, tid, "name", f"stage {track.stage}{rank}")
+    yield metadata_event("thread_sort_index", pid, tid, "sort_index", tid)
 
 
-def _meta(kind: str, pid: int, tid: int, key: str, value: str | int) -> str:
-    event = {"name": kind, "ph": "M", "pid": pid, "tid": tid, "args": {key: value}}
-    return json.dumps(event, separators=(",", ":"))
+def metadata_event(kind: str, pid: int, tid: int, key: str, value: str | int) -> str:
+    """Return the name or the place of a process or a thread."""
+    named = {"name": kind, "ph": "M", "pid": pid, "tid": tid, "args": {key: value}}
+    return json.dumps(named, separators=(",", ":"))
 
 
 def _blocks(track: "Track", program: "Program", chosen: Sample) -> Iterator[str]:
@@ -170,14 +181,15 @@ def _blocks(track: "Track", program: "Program", chosen: Sample) -> Iterator[str]
         kind = KINDS[number]
         yield (
             f'{{"ph":"X","name":"{Step(kind, mb, chunk)}","cat":"{_CATEGORY[kind]}",{thread},'
-            f'"ts":{_us(start)},"dur":{_us(end - start)},'
+            f'"ts":{microseconds(start)},"dur":{microseconds(end - start)},'
             f'"args":{{"microbatch":{mb},"chunk":{chunk}}}}}'
         )
         if (arrow := arrows.into(kind, mb, chunk)) is not None:
-            yield f'{{"ph":"f","bp":"e",{_SEND},"id":{arrow},{thread},"ts":{_us(start)}}}'
+            yield f'{{"ph":"f","bp":"e",{_SEND},"id":{arrow},{thread},"ts":{microseconds(start)}}}'
         if (arrow := arrows.out_of(kind, mb, chunk)) is not None:
             # One nanosecond earlier, because an arrow has to leave from inside its block.
-            yield f'{{"ph":"s",{_SEND},"id":{arrow},{thread},"ts":{_us(max(start, end - 1))}}}'
+            leaves = microseconds(max(start, end - 1))
+            yield f'{{"ph":"s",{_SEND},"id":{arrow},{thread},"ts":{leaves}}}'
 
 
 _CATEGORY: Final = {
@@ -189,7 +201,7 @@ _CATEGORY: Final = {
 _SEND: Final = '"name":"dependency","cat":"pipeline"'
 
 
-def _us(nanoseconds: int) -> str:
+def microseconds(nanoseconds: int) -> str:
     """Return nanoseconds as microseconds, the unit of the format."""
     return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"
 
@@ -197,12 +209,16 @@ def _us(nanoseconds: int) -> str:
 def _tail(track: "Track", program: "Program") -> Iterator[str]:
     """Yield what follows the last block: reductions, optimiser."""
     for span in track.tail:
-        start, end = round(span.start * 1e9), round(span.end * 1e9)
-        yield (
-            f'{{"ph":"X","name":"{span.name}","cat":"tail",'
-            f'"pid":{track.replica},"tid":{_thread(track, program)},'
-            f'"ts":{_us(start)},"dur":{_us(end - start)},"args":{{}}}}'
-        )
+        yield event(span.name, "tail", track.replica, _thread(track, program), span.start, span.end)
+
+
+def event(name: str, category: str, pid: int, tid: int, begin: float, end: float) -> str:
+    """Return an event from begin to end [s], in whole nanoseconds."""
+    start, stop = round(begin * 1e9), round(end * 1e9)
+    return (
+        f'{{"ph":"X","name":{json.dumps(name)},"cat":"{category}","pid":{pid},"tid":{tid},'
+        f'"ts":{microseconds(start)},"dur":{microseconds(stop - start)},"args":{{}}}}'
+    )
 
 
 class _Arrows:

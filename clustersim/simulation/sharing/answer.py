@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from math import fsum
+from typing import ClassVar, Self
 
 from clustersim.answers import Presentable, record
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import Account, Kind
+from clustersim.simulation.sharing.recording import Recording
 
 
 @record
@@ -177,6 +179,13 @@ class ShareAnswer(Presentable):
     slowdowns: tuple[float, ...]
     expectations: tuple[Expectation, ...] = ()
     assumed: Mapping[str, str] = field(default_factory=dict)
+    recording: ClassVar[Recording | None] = None
+    """What figures show of the replay, where the answer was simulated in this process; no key."""
+
+    def with_recording(self, recording: Recording) -> Self:
+        """Keep what figures show of the replay."""
+        vars(self)["recording"] = recording
+        return self
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

@@ -43,6 +43,7 @@ from clustersim.simulation.sharing.blame import (
 from clustersim.simulation.sharing.jobs import PlacedJobs
 from clustersim.simulation.sharing.nodes import ranges
 from clustersim.simulation.sharing.period import Period, find_period
+from clustersim.simulation.sharing.recording import JobRecord, Recording
 
 WARM_UP: Final = 0.25
 """Share of the steps that are not counted: the jobs do not start as they go on."""
@@ -95,7 +96,8 @@ def share(
             _Sharing(PlacedJobs(loaded, draw), given.steps) for draw in range(given.replications)
         ]
         answer = _answer(loaded, draws)
-    return replace(answer, expectations=compare_with(expected, answer))
+    answer = replace(answer, expectations=compare_with(expected, answer))
+    return answer.with_recording(draws[0].recording())
 
 
 def _check_draws(loaded: LoadedSharing) -> None:
@@ -134,6 +136,7 @@ class _Sharing:
     def __init__(self, machine: PlacedJobs, steps: int) -> None:
         self.machine, self.jobs, self.steps = machine, machine.jobs, steps
         self._replayed: dict[tuple[int, ...], Together] = {}
+        self._running: Mapping[int, Repeated] = {}
         self.starts = [0.0] * len(self.jobs)
         self.alone = [self._alone(number) for number in range(len(self.jobs))]
         self.starts = [
@@ -225,9 +228,12 @@ class _Sharing:
             if attempt == ATTEMPTS or not replicas.differ(folded, contended):
                 break
             shared = np.union1d(shared, contended)
-        return self._together(dict(zip(numbers, running, strict=True)), contended)
+        each = dict(zip(numbers, running, strict=True))
+        return self._together(each, contended, folded)
 
-    def _together(self, running: Mapping[int, Repeated], contended: Integers) -> Together:
+    def _together(
+        self, running: Mapping[int, Repeated], contended: Integers, folded: Sequence[Folded]
+    ) -> Together:
         """Return the times of one period, or of the counted steps where there is none."""
         until = min(job.ends[-1] for job in running.values())
         period = find_period({
@@ -238,7 +244,30 @@ class _Sharing:
             times = {number: self._counted(number, job) for number, job in running.items()}
         else:
             times = {number: of / self.jobs[number].steps for number, of in period.times.items()}
+        if len(running) == len(self.jobs):
+            self._running, self._colours = running, folded[0].links
         return Together(times, contended, period)
+
+    def recording(self) -> Recording:
+        """Return what figures show of the replay of all jobs."""
+        jobs = tuple(
+            JobRecord(
+                job.name, job.nodes, self._running[number].graph, self._colours,
+                tuple((each.begin, each.end) for each in self._running[number].last),
+            )
+            for number, job in enumerate(self.jobs)
+        )  # fmt: skip
+        return Recording(self.machine.cluster, jobs, self._loads())
+
+    def _loads(self) -> Floats:
+        """Return by job and link of the machine the share of its capacity in use."""
+        table = self.machine.cluster.links
+        loads = np.zeros((len(self.jobs), len(table)))
+        for number, job in enumerate(self.jobs):
+            links, nbytes = job.carried
+            mean = self.together.mean(number)
+            loads[number, links] = nbytes / mean / table.capacities[links]
+        return loads
 
     def _run(
         self, numbers: Sequence[int], folded: Sequence[Folded]
@@ -356,11 +385,7 @@ class _Sharing:
     def shared_links(self) -> list[SharedLink]:
         """Return the links that two jobs or more use, those that are alike once."""
         table = self.machine.cluster.links
-        loads = np.zeros((len(self.jobs), len(table)))
-        for number, job in enumerate(self.jobs):
-            links, nbytes = job.carried
-            mean = self.together.mean(number)
-            loads[number, links] = nbytes / mean / table.capacities[links]
+        loads = self._loads()
         (shared,) = np.nonzero((loads > 0).sum(axis=0) > 1)
         loads = loads[:, shared]
         users = [tuple(each) for each in (loads > 0).T.tolist()]
