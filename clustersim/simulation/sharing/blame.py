@@ -68,15 +68,20 @@ def shapley_values(others: Sequence[int], time: TimeNextTo) -> dict[int, Cost]:
 def drawn_sets(jobs: Sequence[int], seed: int) -> list[tuple[Jobs, Jobs]]:
     """Return pairs of sets of jobs, the second with all that the first is without.
 
-    >>> drawn_sets(range(5), seed=0)[:2]
-    [((1, 2, 3), (0, 4)), ((0,), (1, 2, 3, 4))]
+    First each job without all others, so that each has a value of its own; others are drawn.
+
+    >>> drawn_sets(range(5), seed=0)[4:6]
+    [((4,), (0, 1, 2, 3)), ((1, 2, 3), (0, 4))]
     """
     generator = random.Random(f"blame {seed}")
-    pairs = []
-    for _ in range(min(PAIRS * len(jobs), MOST_PAIRS)):
-        some = {*generator.sample(jobs, generator.randint(1, len(jobs) - 1))}
-        pairs.append((tuple(j for j in jobs if j in some), tuple(j for j in jobs if j not in some)))
-    return pairs
+    count = min(PAIRS * len(jobs), MOST_PAIRS)
+    chosen = [{job} for job in jobs][:count]
+    while len(chosen) < count:
+        chosen.append({*generator.sample(jobs, generator.randint(2, len(jobs) - 2))})
+    return [
+        (tuple(j for j in jobs if j in some), tuple(j for j in jobs if j not in some))
+        for some in chosen
+    ]
 
 
 def estimated_values(
@@ -106,13 +111,24 @@ def _fitted(inside: Floats, excess: Floats, total: float, count: int) -> Floats:
     equal = np.full(count, total / count)
     if not len(excess):
         return equal
-    sizes = inside.sum(axis=1)
-    weights = np.sqrt(1 / np.maximum(sizes * (count - sizes), 0.5))
+    weights = np.sqrt(_weights(inside.sum(axis=1), count))
     centred = inside - inside.mean(axis=1, keepdims=True)  # the rest then adds up to nothing
     rows, rest = centred * weights[:, None], (excess - inside @ equal) * weights
     values = np.linalg.lstsq(rows, rest, rcond=1e-9)[0]
     fitted: Floats = equal + values - values.mean()
     return fitted
+
+
+def _weights(sizes: Floats, count: int) -> Floats:
+    """Return the weights of sets by their sizes: all without one other, and drawn ones.
+
+    All sets of a size have the weight of the Shapley value for it together.
+    """
+    of_size = (count - 1) / (sizes * (count - sizes))
+    drawn = sizes < count - 1
+    share = np.where(drawn, (count - 2) / max(1, int(drawn.sum())), 1 / count)
+    weights: Floats = of_size * share
+    return weights
 
 
 def _jackknife(left_out: Floats) -> Floats:
