@@ -174,13 +174,19 @@ def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
         {"activations": activations, "logits": logits},
         ahead,
         max(inside, back, key=lambda parts: sum(parts.values())),
-        _left_for_weights(job, stage, chunk) if job.schedule.split else {},
+        _left_for_weights(job, stage, chunk) if job.schedule.parted else {},
     )
 
 
 def _left_for_weights(job: Job, stage: int, chunk: int) -> Parts:
-    """Return what a microbatch holds between the two halves of a split backward."""
+    """Return what a microbatch holds between the two steps of its backward.
+
+    Where only the weight gradients of the output head wait, its input and the gradient of the
+    logits.
+    """
     first, last = job.plan.ends(stage, chunk)
+    if not job.schedule.split:
+        return {"logits": kept_for_weights(job.layers.head)} if last else {}
     total = sum(
         kept_for_weights(job.layers.ops(stacked.layer))
         for stacked in job.layers.stacked(stage, chunk)

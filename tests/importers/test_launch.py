@@ -221,6 +221,8 @@ def test_arguments_that_search_prints_are_read_back(name):
         (["--window-size 127,0 --window-attn-skip-freq 2"], "model.window",
          {"tokens": 128, "full_every": 2}),
         (["--swiglu"], "model.ffn", 2688),
+        (["--pipeline-model-parallel-size 2 --defer-embedding-wgrad-compute"
+          " --wgrad-deferral-limit 3"], "framework.pipeline.head_deferred.value", 3),
         (["--num-experts 16 --moe-layer-freq '([0]*3+[1]*5)'"], "model.experts.first_dense", 3),
         (["--multi-latent-attention --kv-lora-rank 512"], "model.latent.keys_values", 512),
         (["--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2"],

@@ -12,6 +12,7 @@ from clustersim.errors import ScenarioError
 from clustersim.memory.levels import peak_activations
 from clustersim.plan.parallelism import WIRINGS, Wiring
 from clustersim.program.schedules import SCHEDULES, schedule_text
+from clustersim.program.schedules.batch_order import new_batch_order
 from clustersim.program.schedules.check import check_steps
 from clustersim.program.schedules.classic import INTERLEAVED
 from clustersim.program.schedules.steps import Step, receiver_of
@@ -191,6 +192,37 @@ def test_two_pipelines_hold_about_a_chunk_for_each_part(shape):
 
     assert max(held) <= min(most, 2 * shape.microbatches)
     assert shape.microbatches < 2 * shape.stages or max(held) >= parts
+
+
+@MODEST
+@given(shapes(["gpipe", "1f1b", "interleaved-1f1b"]), st.integers(1, 12))
+def test_deferred_weight_gradients_of_the_head_come_last(shape, most):
+    """The last stage computes those of the first microbatches after its last backward.
+
+    No other stage, and no other step, changes; each microbatch still runs once.
+    """
+    p, m, v = shape.stages, shape.microbatches, shape.chunks
+    schedule = SCHEDULES[shape.schedule].as_run(forwards_first=True, deferred=most)
+    rows, deferred = schedule.rows(p, m, v), [*range(min(most, m))] if p > 1 else []
+    last, tail = rows[-1][: len(shape.rows[-1])], rows[-1][len(shape.rows[-1]) :]
+    check_steps(rows, m, schedule.wired(p, v))
+
+    assert rows[:-1] == shape.rows[:-1]
+    assert [step.microbatch for step in tail] == deferred
+    assert {(step.kind, step.chunk) for step in tail} <= {("W", v - 1)}
+    assert [step.microbatch for step in last if step.kind == "I"] == deferred
+    assert [step._replace(kind=step.kind.replace("I", "B")) for step in last] == [*shape.rows[-1]]
+
+
+@pytest.mark.parametrize("most", [3, 10**6])
+@pytest.mark.parametrize("name", ["1f1b", "interleaved-1f1b"])
+def test_long_batches_defer_as_short_ones_do(name, most):
+    """The order of a long batch is that which its schedule writes out step by step."""
+    schedule = SCHEDULES[name].as_run(forwards_first=False, deferred=most)
+    chunks = schedule.chunks[0]
+    order = new_batch_order(schedule, 4, 128, chunks)
+
+    assert [order.row(stage) for stage in range(4)] == schedule.rows(4, 128, chunks)
 
 
 # --- the bubble -----------------------------------------------------------------------------------

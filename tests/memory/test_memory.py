@@ -81,6 +81,30 @@ def test_megatron_core_0_9_holds_a_batch_of_as_many_microbatches_as_stages(seque
     assert earlier == ((16, 16) if sequences == 4 else held)
 
 
+@pytest.mark.parametrize("deferred", [1, 3, 100])
+def test_deferred_weight_gradients_keep_logits_and_shorten_the_step(deferred):
+    """The output head's products move into the bubble at the end: no work more or less.
+
+    The last stage keeps the gradient of the logits, in 16 bits, and their input of each of these
+    microbatches, at most of all eight.
+    """
+    plan = {"tensor": 1, "pipeline": 4, "data": 2, "schedule": "interleaved-1f1b", "chunks": 2}
+    plan = plan | {"zero": 1}
+    fact = f"framework.pipeline.head_deferred={{value: {deferred}, assumed: test}}"
+    shape = "dgx-h100", 1, "llama3-8b", plan, (16, 1, 4096), "megatron-core"
+    plain, late = simulate(training(*shape)), simulate(training(*shape, fact))
+    of_each = 2 * 4096 * (build_job(training(*shape)).model.vocab + 4096)
+    work = ("matmul", "attention", "memory_bound")
+
+    assert late.step_time < plain.step_time
+    assert late.memory.stages[:-1] == plain.memory.stages[:-1]
+    assert late.memory.stages[-1].peak <= plain.memory.stages[-1].peak + 8 * of_each
+    assert late.memory.stages[-1].peak > plain.memory.stages[-1].peak
+    assert [late.answer.attribution[part] for part in work] == pytest.approx(
+        [plain.answer.attribution[part] for part in work]
+    )
+
+
 # --- states ---------------------------------------------------------------------------------------
 
 

@@ -99,7 +99,8 @@ class PipelineFacts(Strict):
     sends the whole.  `blocking`: a stage waits for its send before it computes on.  The gathers are
     all-gathers over the tensor group for each microbatch, where shares are sent.  `forwards_first`:
     an interleaved pipeline with as many microbatches as stages runs all forwards before the first
-    backward; true if missing.
+    backward; true if missing.  `head_deferred` is the number of microbatches whose weight gradients
+    of the output head the last stage computes after its last backward; 0 if missing.
     """
 
     sharded: Fact[bool]
@@ -107,6 +108,7 @@ class PipelineFacts(Strict):
     gathers_forward: Fact[Whole]
     gathers_backward: Fact[Whole]
     forwards_first: Usual[bool] = True
+    head_deferred: Usual[Whole] = 0
 
 
 Times = Whole

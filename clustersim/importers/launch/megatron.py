@@ -103,6 +103,8 @@ READS: Final[Reads] = {
     "expert-model-parallel-size": count("plan.expert"),
     "expert-tensor-parallel-size": count("plan.expert_tensor"),
     "sequence-parallel": flag("plan.sequence_parallel"),
+    "defer-embedding-wgrad-compute": flag("of.deferred"),
+    "wgrad-deferral-limit": whole("of.deferral_limit"),
     "use-distributed-optimizer": flag("plan.zero", 1),
     "deepspeed": flag("of.deepspeed"),
     "zero-stage": whole("plan.zero"),
@@ -235,8 +237,6 @@ IGNORED: Final[Mapping[str, str]] = {
     "no-scatter-gather-tensors-in-pipeline": "transfers between stages are those of the profile",
     "use-ring-exchange-p2p": "transfers between stages are those of the profile",
     "pipeline-model-parallel-comm-backend": "the collective library is that of the node",
-    "defer-embedding-wgrad-compute": "not modelled: a shorter last stage at the end of a step",
-    "wgrad-deferral-limit": "of defer-embedding-wgrad-compute",
     "delay-wgrad-compute": "not modelled: products of weights later, next to the exchange",
     "no-align-grad-reduce": "each stage reduces when it is ready",
     "no-align-param-gather": "each stage gathers when it needs to",
@@ -473,6 +473,19 @@ def _layout(given: Given) -> None:
     else:
         given.values.pop("plan.chunks", None)
     _layers_of_stages(given, pipeline)
+    _deferral(given, pipeline)
+
+
+def _deferral(given: Given, pipeline: int) -> None:
+    """State the deferred weight gradients of the output head: all of a batch with a limit of 0."""
+    deferred, limit = given.pop("deferred"), given.pop("deferral_limit", 0)
+    if not deferred:
+        given.disregard("of.deferral_limit", "no effect without --defer-embedding-wgrad-compute")
+    elif pipeline == 1:
+        given.disregard("of.deferred", "no effect without a pipeline")
+    else:
+        most = limit or max(1, given.get("batch.global", 1) // given.get("batch.micro", 1))
+        given.put("framework.pipeline.head_deferred", most, "of.deferred")
 
 
 def _layers_of_stages(given: Given, pipeline: int) -> None:

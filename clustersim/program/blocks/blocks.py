@@ -31,6 +31,7 @@ from clustersim.program.blocks.work import (
     Transfers,
     UnitWork,
     calls_by_stage,
+    kind_of_layers,
     operations_of,
     work_of,
 )
@@ -196,7 +197,7 @@ class Blocks:
         repeated = Seconds()
         for unit, times in work.counts:
             assert unit.layer is not None
-            own, recomputed = self._times.layer(unit.layer, kind, pattern)
+            own, recomputed = self._times.layer(unit.layer, kind_of_layers(self.job, kind), pattern)
             seconds = seconds + (own + recomputed) * times
             repeated = repeated + recomputed * times
         if work.transfers:
@@ -283,7 +284,7 @@ class Blocks:
         """Return the time of the device for a unit [s]."""
         if unit.layer is None:
             return self._times.chain(unit.kernels, pattern).busy
-        own, recomputed = self._times.layer(unit.layer, kind, pattern)
+        own, recomputed = self._times.layer(unit.layer, kind_of_layers(self.job, kind), pattern)
         return (own + recomputed).busy
 
     def _moves(
@@ -360,7 +361,7 @@ class Blocks:
         """
         work = self.work(stage, code.chunk, code.kind)
         kernels = {unit.layer: unit.kernels for unit, _ in work.counts}
-        layers = (kernels[layer] for layer in self.job.layers.stacked(stage, code.chunk))
+        layers = (kernels.get(layer, []) for layer in self.job.layers.stacked(stage, code.chunk))
         before, after = (unit.kernels for unit in work.ends)
         segments: list[float | Traffic] = []
         seconds, free = 0.0, 1 - self.job.cluster.occupied

@@ -96,11 +96,15 @@ def work_of(job: Job, kinds: Iterable[str]) -> Work:
 def block_work(job: Job, stage: int, chunk: int, kind: str) -> BlockWork:
     """Return the work of a block.
 
-    Where a backward is split, that of the inputs fetches and that of the weights pushes.
+    Where a backward is split, that of the inputs fetches and that of the weights pushes. Where only
+    the weight gradients of the output head wait, the layers are part of that of the inputs.
     """
     stacked, ends = job.layers.stacked(stage, chunk), kernels_of_ends(job, stage, chunk, kind)
+    kind, head_alone = kind_of_layers(job, kind), kind == WEIGHT and not job.schedule.split
+    if head_alone:  # whose gradient is reduced with those of the layers
+        stacked = ()
     counts = Counter(stacked)
-    if job.plan.zero < 2 and not job.offload.any:
+    if head_alone or (job.plan.zero < 2 and not job.offload.any):
         before, after = map(UnitWork, ends)
         layers = {layer: UnitWork(layer_kernels(job, layer, kind), layer=layer) for layer in counts}
     else:
@@ -116,6 +120,11 @@ def block_work(job: Job, stage: int, chunk: int, kind: str) -> BlockWork:
         (before, *(layers[layer] for layer in order), after),
         tuple((layers[layer], times) for layer, times in counts.items()),
     )
+
+
+def kind_of_layers(job: Job, kind: str) -> str:
+    """Return the kind of step as which layers run, whose backward may be whole in a step ``I``."""
+    return BACKWARD if kind == INPUT and not job.schedule.split else kind
 
 
 # --- kernels --------------------------------------------------------------------------------------
@@ -134,7 +143,10 @@ def kernels_of_ends(
         embedding = forward(layers.embedding) if first else []
         return gathered + embedding, forward(layers.head) if last else []
     head = backward_kernels(gathered + (backward(layers.head) if last else []), kind)
-    return head, backward_kernels(backward(layers.embedding), kind) if first else []
+    if not job.schedule.split and kind == WEIGHT:
+        return head, []
+    whole = kind if job.schedule.split else BACKWARD
+    return head, backward_kernels(backward(layers.embedding), whole) if first else []
 
 
 def layer_kernels(job: Job, stacked: StackedLayer, kind: str) -> list[Kernel]:

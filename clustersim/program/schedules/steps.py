@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from clustersim.answers import record
 from clustersim.plan.parallelism import Wiring, WiringName
-from clustersim.timeline import BACKWARD, FORWARD, KINDS, WEIGHT
+from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
 
 Numbers = NDArray[np.int64]
 
@@ -245,6 +245,27 @@ def receiver_of(step: Step, stage: int, wiring: Wiring) -> tuple[int, Step] | No
     return target.stage, Step(step.kind, step.microbatch, target.chunk)
 
 
+def with_head_deferred(row: Row, chunk: int, most: int) -> Row:
+    """Return the steps of the last stage with weight gradients of the output head at their end.
+
+    The first microbatches run their backward without these gradients (``I``), and compute them
+    (``W``) after the last backward, while other stages still run theirs.  Megatron-Core,
+    ``pipeline_parallel/schedules.py``, ``finish_embedding_wgrad_compute``, and
+    ``tensor_parallel/layers.py``, ``wgrad_deferral_limit``.
+
+    Parameters
+    ----------
+    chunk : the last one, with the head
+    most : number of these microbatches
+    """
+    heads = [step for step in row if step.kind == BACKWARD and step.chunk == chunk][:most]
+    deferred = {*heads}
+    return (
+        *(step._replace(kind=INPUT) if step in deferred else step for step in row),
+        *(step._replace(kind=WEIGHT) for step in heads),
+    )
+
+
 # --- schedules ------------------------------------------------------------------------------------
 
 
@@ -276,6 +297,7 @@ class Schedule:
     shape : stages, microbatches and chunks, where it is written for these only
     early : the generator of a framework that does not run all forwards first where a batch has as
         many microbatches as stages
+    deferred : microbatches whose weight gradients of the output head come after the last backward
     short : other name, in scenarios
     """
 
@@ -290,11 +312,24 @@ class Schedule:
     period: Callable[[int], int] = _one_microbatch
     shape: tuple[int, int, int] | None = None
     early: StepsOfStage | None = None
+    deferred: int = 0
     short: str = ""
 
-    def as_run(self, *, forwards_first: bool) -> "Schedule":
-        """Return the schedule as a framework runs it, which may have backwards early."""
-        return self if forwards_first or not self.early else replace(self, steps=self.early)
+    def as_run(self, *, forwards_first: bool, deferred: int = 0) -> "Schedule":
+        """Return the schedule as a framework runs it.
+
+        Parameters
+        ----------
+        forwards_first : whether all forwards come first with as many microbatches as stages
+        deferred : microbatches whose weight gradients of the output head come last
+        """
+        steps = self.steps if forwards_first or not self.early else self.early
+        return replace(self, steps=steps, deferred=0 if self.split else deferred)
+
+    @property
+    def parted(self) -> bool:
+        """Whether some backwards come in two steps."""
+        return self.split or self.deferred > 0
 
     def wired(self, stages: int, chunks: int) -> Wiring:
         """Return the wiring of its chunks."""
@@ -302,7 +337,10 @@ class Schedule:
 
     def rows(self, stages: int, microbatches: int, chunks: int) -> list[Row]:
         """Return the steps of every stage."""
-        return [tuple(self.steps(s, stages, microbatches, chunks)) for s in range(stages)]
+        rows = [tuple(self.steps(s, stages, microbatches, chunks)) for s in range(stages)]
+        if self.deferred and stages > 1 and self.wiring == "loop":
+            rows[-1] = with_head_deferred(rows[-1], chunks - 1, self.deferred)
+        return rows
 
     def misfit(self, stages: int, microbatches: int, chunks: int) -> str | None:
         """Return why a shape is not possible, in words that follow its name, or None."""

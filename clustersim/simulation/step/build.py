@@ -277,7 +277,8 @@ def schedule_of(loaded: Loaded) -> Schedule:
 
 def schedule_named(name: str, framework: FrameworkRecord) -> Schedule:
     """Return a schedule by its name, as a framework runs it."""
-    return SCHEDULES[name].as_run(forwards_first=framework.pipeline.forwards_first)
+    facts = framework.pipeline
+    return SCHEDULES[name].as_run(forwards_first=facts.forwards_first, deferred=facts.head_deferred)
 
 
 def schedule_file(loaded: Loaded) -> Path | None:

@@ -201,7 +201,7 @@ class _Stages:
         self, columns: Columns, division: Division, ahead: Floats, back: Floats, inputs: Floats,
         job: Job,
     ) -> None:  # fmt: skip
-        inputs = inputs if job.schedule.split else back
+        inputs = inputs if job.schedule.parted else back
         cell, count = columns.cell, columns.microbatches[:, None]
         up, down = columns.hops.up, columns.hops.down
         none = np.zeros((len(cell), 1))
