@@ -36,7 +36,7 @@ from clustersim.workload.routing import (
     zipf_shares,
 )
 
-LARGE: Final = 1 << 14
+BIG_PRODUCT: Final = 1 << 14
 """Sides of the matrices of a product that reaches the highest rate."""
 
 
@@ -165,7 +165,7 @@ def _check_products(job: Job, loaded: Loaded) -> None:
     device, share = job.cluster.accelerator, job.shard.kernels.products_share
     if share <= 1:
         return
-    product = job.shard.gemm("large", LARGE, LARGE, LARGE)._replace(share=1.0)
+    product = job.shard.gemm("large", BIG_PRODUCT, BIG_PRODUCT, BIG_PRODUCT)._replace(share=1.0)
     at_peak = product.flops / device.peak_rate(product.peak)
     most = gemm_seconds(product, device) / at_peak
     if share > most:
