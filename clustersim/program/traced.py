@@ -7,8 +7,9 @@ Rank r runs on the r-th of the given devices.  Groups that the trace runs togeth
 communicator, as those of a stage of a pipeline; others have one each and share links as flows do.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Final
 
@@ -37,7 +38,7 @@ from clustersim.program.movement.transfers import message_rows
 from clustersim.program.operations import Operations
 from clustersim.topology.accelerator import Accelerator
 from clustersim.topology.cluster import Cluster
-from clustersim.traffic import Name, Traffic, TrafficRows
+from clustersim.traffic import LinkRows, Name, Traffic, TrafficRows
 from clustersim.workload.kernels import Gemm
 
 RECORDED: Final = "recorded"
@@ -129,8 +130,18 @@ class TracedProgram:
 
     @property
     def traffic(self) -> JobTraffic:
-        """Its traffic on the links of the machine."""
-        return JobTraffic(self._rows, {}, np.zeros(1, dtype=np.int64))
+        """Its traffic on the links of the machine.
+
+        Equal operations have one name and may run at the same time, so that each name with several
+        has the others as a further one: a link has no room that has it for one of them alone.
+        """
+        uses = Counter(self._named.values())
+        further = {
+            ("further", *name): replace(rows, crossings=_times(rows.crossings, uses[name] - 1))
+            for name, rows in self._rows.items()
+            if uses[name] > 1
+        }
+        return JobTraffic({**self._rows, **further}, {}, np.zeros(1, dtype=np.int64))
 
     @property
     def carried(self) -> tuple[Integers, Floats]:
@@ -261,3 +272,8 @@ class TracedProgram:
             devices = self._devices[np.array(groups)]
             self._communicators[key] = Communicator(self.cluster, devices, self._fixed)
         return self._communicators[key]
+
+
+def _times(rows: LinkRows, times: int) -> LinkRows:
+    """Return rows with their values several times."""
+    return rows.with_values(rows.values * times)

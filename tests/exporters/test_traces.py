@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import islice
 
 import pytest
 
@@ -127,3 +128,13 @@ def test_a_step_with_too_many_operations_is_rejected():
     """With the number of its ranks and steps."""
     with pytest.raises(ScenarioError, match="16 ranks have 512 steps, and at most 100"):
         trace_of(load_any("frontier-22b", SMALL), 100)
+
+
+def test_equal_messages_that_run_at_the_same_time_share_their_links(tmp_path):
+    """Two chunks of dualpipe-v send forwards and backwards of equal bytes over one NIC."""
+    *_, (scenario, _) = islice(random_steps(random.Random(201), 2), 8)
+    loaded = load_any(scenario_text(scenario))
+    export, replayed = exported(loaded, (), tmp_path)
+
+    assert loaded.scenario.plan.schedule == "dualpipe-v"
+    assert replayed.step_time_s == pytest.approx(export.step_time_s, rel=1e-9)
