@@ -114,7 +114,7 @@ class SharedLink:
 
 
 @record
-class SteadyState:
+class SteadyPeriod:
     """Whether the steps of all jobs repeat, each at the same instants of a period.
 
     Attributes
@@ -174,7 +174,7 @@ class ShareAnswer(Presentable):
     jobs: tuple[JobAnswer, ...]
     links: tuple[SharedLink, ...]
     fairness: float
-    steady: SteadyState
+    steady: SteadyPeriod
     settled: bool
     slowdowns: tuple[float, ...]
     expectations: tuple[Expectation, ...] = ()

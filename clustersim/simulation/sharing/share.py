@@ -31,7 +31,7 @@ from clustersim.simulation.sharing.answer import (
     ShareAnswer,
     SharedLink,
     SlowdownSpread,
-    SteadyState,
+    SteadyPeriod,
 )
 from clustersim.simulation.sharing.blame import (
     MOST_EXACT,
@@ -155,17 +155,17 @@ class _Sharing:
         slowdowns = times / self.alone
         return np.where(np.abs(slowdowns - 1) < ROUNDING, 1.0, slowdowns)
 
-    def steady(self) -> SteadyState:
+    def steady(self) -> SteadyPeriod:
         """Return the period with which all steps repeat, or why there is none."""
         period = self.together.period
         if period is None:
             reason = (
                 f"steps do not repeat within {self.steps} of each job (more steps, or they drift)"
             )
-            return SteadyState(None, {}, reason)
+            return SteadyPeriod(None, {}, reason)
         each = enumerate(self.jobs)
         steps = {job.name: len(period.times[number]) * job.steps for number, job in each}
-        return SteadyState(period.seconds, steps, None)
+        return SteadyPeriod(period.seconds, steps, None)
 
     def settled(self) -> bool:
         """Return whether the steps of all jobs take as long as before."""
