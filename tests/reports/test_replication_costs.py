@@ -14,6 +14,7 @@ from clustersim.reports.step.text import rows
 from clustersim.scenario.load import load
 from clustersim.simulation.step.replications import replicate
 from clustersim.simulation.step.simulate import simulate
+from tests.commands import rejected
 
 SETTINGS = {
     "batch.global": 32,
@@ -82,7 +83,7 @@ def test_the_chart_leads_from_the_mean_to_the_undisturbed_step(result):
     assert total / chart.start == pytest.approx(-found.recovered_s / found.mean_s)
 
 
-def test_replications_of_the_command_line_are_limited():
+def test_replications_of_the_command_line_are_limited(capsys):
     """An impossible number of replications is rejected at once; a possible one is in the answer."""
     many = ["run", "frontier-22b", "--replications", str(MAX_REPLICATIONS + 1)]
     disturbances = json.dumps(SETTINGS["disturbances"])
@@ -91,6 +92,6 @@ def test_replications_of_the_command_line_are_limited():
         "--set", f"disturbances={disturbances}",
     ]  # fmt: skip
 
-    assert CliRunner().invoke(app, many).exit_code == 2
+    assert rejected(capsys, *many) == "--replications 10001: must be at most 10000\n"
     printed = CliRunner().invoke(app, once, catch_exceptions=False).stdout
     assert json.loads(printed)["replications"]["count"] == 1

@@ -715,7 +715,7 @@ def test_layouts_were_paragraphs_each_twice(found):
                  if each.id == "layouts"]  # fmt: skip
     [table] = section.blocks
     names = [column.name for column in table.columns]
-    keys = range(1, names.index("step time"))
+    keys = range(1, names.index("step"))
 
     assert table.sortable
     assert len(table.rows) == len(distinct(best))
