@@ -25,6 +25,8 @@ RELEASED: Final = Path(__file__).parent / "released"
 REQUIRED: Final = "required"
 """Form of a key that is always there, or of an argument that must be given."""
 
+NONE: Final[frozenset[str]] = frozenset()
+
 PYTHON: Final = "python"
 """Kind of the public functions and classes."""
 
@@ -155,13 +157,15 @@ def broken(before: Interface, now: Interface) -> list[str]:
 
 
 def _narrower(before: Mapping[str, Forms], now: Mapping[str, Forms]) -> Iterator[str]:
-    """Yield what a file or a function takes no longer."""
+    """Yield what a file or a function takes no longer; a table of a new type is no such thing."""
     for path, forms in now.items():
         old = before.get(path)
         for form in sorted((old or frozenset()) - forms - {REQUIRED}):
             yield f"{path}: {form} is not taken any more"
         parent = path.rpartition(".")[0]
-        if REQUIRED in forms and parent in before and REQUIRED not in (old or ()):
+        of_new_kind = now.get(f"{parent}.type", NONE) - before.get(f"{parent}.type", NONE)
+        required = REQUIRED in forms and REQUIRED not in (old or ())
+        if required and parent in before and not of_new_kind:
             yield f"{path}: is required now"
 
 

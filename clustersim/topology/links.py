@@ -99,7 +99,7 @@ def choose_each(
 
     >>> one, a, b = np.array([4]), np.array([3]), np.array([8])
     >>> [choose_each(one, 7, a, b, np.array([pair])).tolist() for pair in range(4)]
-    [[2], [1], [0], [0]]
+    [[1], [3], [1], [1]]
     """
     start = np.uint64(_mixed(seed & _MASK))
     hashed = mixed(mixed(start + a.astype(np.uint64)) + b.astype(np.uint64))

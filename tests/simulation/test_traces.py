@@ -124,7 +124,7 @@ def test_assumptions_and_missing_operations_are_stated(tmp_path):
     nodes = [node(1, "COMP", num_ops=10**12, tensor_size=MB), node(2, "MEM_LOAD", tensor_size=8)]
     answer = replayed(write_traces(tmp_path / "t", nodes))
 
-    assert "1 operation by FLOPs and bytes" in answer.assumed[0]
+    assert "1 operation by FLOPs and bytes" in answer.assumed["work"]
     assert [(each.type, each.count) for each in answer.not_placed] == [("MEM_LOAD", 1)]
 
 

@@ -25,7 +25,7 @@ LETTERS: Final = tuple(
     f"\\{name}"
     for name in (
         "alpha", "beta", "gamma", "eta", "kappa", "lambda", "mu", "pi", "rho", "sigma", "phi",
-        "omega", "Sigma", "Phi",
+        "omega", "Sigma", "Phi", "ell",
     )
 )  # fmt: skip
 """Greek letters, whose entities have the same name."""

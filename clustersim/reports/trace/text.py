@@ -37,7 +37,8 @@ def rows(answer: TraceAnswer) -> Iterator[Row]:
         yield Row("", f"and {len(answer.communications) - MOST_ROWS} more kinds")
     for number, missing in enumerate(answer.not_placed):
         yield Row("" if number else "not placed", not_placed_text(missing))
-    for number, line in enumerate((*answer.notes, *(f"assumed: {a}" for a in answer.assumed))):
+    assumed = (f"assumed: {each}" for each in answer.assumed.values())
+    for number, line in enumerate((*answer.notes, *assumed)):
         yield Row("" if number else "notes", line)
 
 

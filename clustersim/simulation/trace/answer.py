@@ -1,5 +1,7 @@
 """The answer of a replayed trace: its step time, each rank's time, and its communication."""
 
+from collections.abc import Mapping
+
 from clustersim.answers import Presentable, record
 from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import Account, Kind
@@ -96,7 +98,7 @@ class TraceAnswer(Presentable):
     slowest : ranks that compute longest, the first one longest
     communications : by operation and size of the group, the longest first
     not_placed : operations without a time, the most first
-    assumed : what the trace does not state
+    assumed : what the trace does not state, with what is taken
     notes : how the trace was read
     expectations : limits of the section `expect` of the scenario, and whether each is held
     """
@@ -115,7 +117,7 @@ class TraceAnswer(Presentable):
     slowest: tuple[int, ...]
     communications: tuple[TracedCommunication, ...]
     not_placed: tuple[NotPlacedAnswer, ...]
-    assumed: tuple[str, ...]
+    assumed: Mapping[str, str]
     notes: tuple[str, ...]
     expectations: tuple[Expectation, ...] = ()
 

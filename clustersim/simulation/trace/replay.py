@@ -144,7 +144,7 @@ def _answer(loaded: LoadedTrace, program: TracedProgram, passed: OperationReplay
             NotPlacedAnswer(each.type, count, each.reason)
             for each, count in program.not_placed.items()
         ),
-        assumed=tuple(_assumed(program)),
+        assumed=_assumed(program),
         notes=program.trace.notes,
     )
 
@@ -153,14 +153,15 @@ def _mean(values: Iterable[float]) -> float:
     return float(np.mean([*values]))
 
 
-def _assumed(program: TracedProgram) -> Iterable[str]:
-    """Yield what the trace does not state."""
+def _assumed(program: TracedProgram) -> dict[str, str]:
+    """Return what the trace does not state."""
+    work = {}
     if program.priced:
-        yield (
+        work["work"] = (
             f"{counted(program.priced, 'operation')} by FLOPs and bytes: those of one square"
             f" product in {assumed_format}, or of passes over memory"
         )
-    yield "rank r on device r, and all ranks begin at the same time"
+    return work | {"ranks": "rank r on device r, and all ranks begin at the same time"}
 
 
 def _rank_times(program: TracedProgram, passed: OperationReplay, step: float) -> list[RankTime]:
