@@ -152,7 +152,7 @@ def link_map(
     busiest = max((cell for row in cells.values() for cell in row), key=shares.__getitem__)
     count = sum(map(len, rows.values()))
     return ShareMap(
-        title=f"Between nodes {used[busiest].name} has the highest utilisation,"
+        title=f"Between nodes, {used[busiest].name} has the highest utilisation,"
         f" {percent(float(shares[busiest]))}",
         caption=caption,
         description=f"A row for each of {len(rows)} kinds of links between nodes, its links in the"
