@@ -83,7 +83,8 @@ def memory_recipe(job: Job) -> MemoryRecipe:
     """Return the recipe of the framework and precision of a job."""
     framework, states = job.framework, job.framework.state[job.precision]
     sharding, graphs = framework.sharding, framework.graphs
-    facts = [*vars(framework.memory).items(), *vars(states).items()]
+    stated = () if framework.memory is None else vars(framework.memory).items()
+    facts = [*stated, *vars(states).items()]
     values = {name: value for name, value in facts if name in _NAMES and value is not None}
     if states.step is not None:
         values["norm"] = 0.0

@@ -557,3 +557,14 @@ def test_the_runs_of_bloom_fit_and_take_the_memory_that_was_measured():
 def test_states_come_first_among_the_parts():
     """What is kept from step to step is drawn at the bottom."""
     assert set(PARTS[: len(STATES)]) == set(STATES)
+
+
+def test_a_framework_without_facts_of_memory_has_none_of_its_buffers():
+    """``memory: null`` ended in a TypeError; a step takes as long, and holds no more."""
+    stated, none = (
+        simulate("frontier-22b", ["batch.global=16", *more])
+        for more in ([], ["framework.memory=null"])
+    )
+
+    assert none.step_time == stated.step_time
+    assert none.memory.fullest.peak <= stated.memory.fullest.peak
