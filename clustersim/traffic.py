@@ -210,6 +210,12 @@ class TrafficRows:
         amounts = float(self.nbytes[row]), float(self.latency[row]), float(self.cap[row])
         return Traffic(self.name, tuple(weights), tuple(weights.values()), *amounts)
 
+    @property
+    def carried(self) -> tuple[Integers, Floats]:
+        """A link and the bytes that a row sends over it, for each entry [B]."""
+        crossed = self.crossings
+        return crossed.links, crossed.values * np.repeat(self.nbytes, crossed.counts)
+
     def part(self, name: str, rows: slice) -> "TrafficRows":
         """Return the traffic of adjacent rows, by another name."""
         crossings = self.crossings.part(rows)
@@ -219,6 +225,21 @@ class TrafficRows:
         """Return the rate of one flow of each row with its links to itself [B/s]."""
         crossed = self.crossings
         return np.minimum(self.cap, crossed.smallest(capacities[crossed.links] / crossed.values))
+
+
+def bytes_by_link(parts: Iterable[tuple[Integers, Floats]]) -> tuple[Integers, Floats]:
+    """Return each link once, with the sum of its bytes in all parts [B].
+
+    >>> links, nbytes = bytes_by_link([(np.array([7, 3]), np.ones(2)), (np.array([3]), np.ones(1))])
+    >>> links.tolist(), nbytes.tolist()
+    ([3, 7], [2.0, 1.0])
+    """
+    listed = [*parts]
+    links = np.concatenate([np.zeros(0, np.int64), *(each for each, _ in listed)])
+    nbytes = np.concatenate([np.zeros(0), *(each for _, each in listed)])
+    numbers, place = np.unique(links, return_inverse=True)
+    sums = np.bincount(place, nbytes, len(numbers))
+    return numbers, sums.astype(np.float64, copy=False)
 
 
 Transfers = Mapping[Name, TrafficRows]

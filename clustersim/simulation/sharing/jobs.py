@@ -59,7 +59,7 @@ from clustersim.simulation.trace.replay import nodes_of, replayed, trace_of
 from clustersim.simulation.training_run.checkpoint_flows import copy_seconds, rank_states
 from clustersim.topology.accelerator import build_accelerator
 from clustersim.topology.cluster import Cluster, build_cluster
-from clustersim.traffic import Traffic, TrafficRows
+from clustersim.traffic import Traffic, TrafficRows, bytes_by_link
 
 TRAFFIC: Final = ("traffic",)
 """Name of the traffic of a job that is plain traffic."""
@@ -129,12 +129,8 @@ class SharedStep(SharedJob):
         links, nbytes = carried.numbers, np.array([use.nbytes for use in carried])
         if self._saves is None:
             return links, nbytes
-        crossed = self._saves.rows.crossings
-        saved = crossed.values * self._saves.rows.nbytes[0] / self.steps
-        both = np.concatenate([links, crossed.links])
-        numbers, place = np.unique(both, return_inverse=True)
-        sums = np.bincount(place, np.concatenate([nbytes, saved]))
-        return numbers, sums.astype(np.float64, copy=False)
+        crossed, saved = self._saves.rows.carried
+        return bytes_by_link([(links, nbytes), (crossed, saved / self.steps)])
 
     @property
     def traffic(self) -> JobTraffic:
@@ -185,8 +181,7 @@ class SharedTraffic(SharedJob):
     @property
     def carried(self) -> tuple[Integers, Floats]:
         """Bytes of one collective on each link that it uses, by number [B]."""
-        crossings = self._rows.crossings
-        return crossings.links, crossings.values * self._rows.nbytes[0]
+        return self._rows.carried
 
     @property
     def traffic(self) -> JobTraffic:

@@ -27,7 +27,7 @@ from clustersim.simulation.service.result import ServeResult
 from clustersim.simulation.service.serve import serve
 from clustersim.simulation.sharing.job import SharedJob
 from clustersim.topology.cluster import Cluster
-from clustersim.traffic import Name, TrafficRows, link_rows, stacked
+from clustersim.traffic import Name, TrafficRows, bytes_by_link, link_rows, stacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,14 +140,8 @@ class SharedService(SharedJob):
     @cached_property
     def carried(self) -> tuple[Integers, Floats]:
         """Bytes of one step on each link that it uses, by number [B]."""
-        rows = [*self._own.values(), *self._joint.values()]
-        links = np.concatenate([np.zeros(0, np.int64), *(each.crossings.links for each in rows)])
-        nbytes = [
-            each.crossings.values * np.repeat(each.nbytes, each.crossings.counts) for each in rows
-        ]
-        numbers, place = np.unique(links, return_inverse=True)
-        sums = np.bincount(place, np.concatenate([np.zeros(0), *nbytes]), len(numbers))
-        return numbers, sums.astype(np.float64, copy=False)
+        rows = (*self._own.values(), *self._joint.values())
+        return bytes_by_link(each.carried for each in rows)
 
     @property
     def traffic(self) -> JobTraffic:
