@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from clustersim.catalog.facts import Bytes, Count, Line, Nodes, Seconds, Strict, Whole
 from clustersim.catalog.libraries import OPERATIONS
+from clustersim.catalog.tree import nearest
 from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.schema import ClusterName, ClusterUse, Expecting
 from clustersim.scenario.traced import TraceFile
@@ -92,6 +93,11 @@ class JobFile(Strict):
         if self.scenario is None and self.set:
             work = "traffic" if self.trace is None else "a trace"
             raise ValueError(f"set: has no effect on {work} (change its keys)")
+        if self.nodes not in PLACES and not self.nodes[:1].isdecimal():
+            raise ValueError(
+                f"nodes: '{self.nodes}' is neither numbers and ranges (0-15,32) nor one of"
+                f" {', '.join(PLACES)}{nearest(self.nodes, PLACES)}"
+            )
         if self.copies > 1 and self.nodes not in PLACES:
             raise ValueError(f"copies: {self.copies} jobs cannot have the same nodes (copies: 1)")
         return self

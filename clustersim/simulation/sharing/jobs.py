@@ -7,7 +7,8 @@ traffic  --one collective after another-----------------------------^
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -322,11 +323,22 @@ class _Draft:
         if self.trace is not None and trace is not None:
             return SharedTrace(name, self.trace, trace, cluster, nodes, start)
         if isinstance(self.own, LoadedService):
-            return SharedService(name, self.own, nodes, cluster, start)
+            with self._named():
+                return SharedService(name, self.own, nodes, cluster, start)
         assert self.own is not None
-        job = self._placed(self.own, nodes, cluster)
+        with self._named():
+            job = self._placed(self.own, nodes, cluster)
         saves = self._saves(self.own, job, nodes, storage)
         return SharedStep(name, self.own, job, nodes, start, saves)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Set the place of the job before each line of an error of its scenario."""
+        try:
+            yield
+        except ClustersimError as problem:
+            lines = "\n".join(f"{self.where()}: {line}" for line in str(problem).splitlines())
+            raise type(problem)(lines) from None
 
     def _needs(self) -> tuple[int, str]:
         """Return the nodes that it needs, and its name where the file states none."""
@@ -390,14 +402,11 @@ class _Draft:
                 f"{self.where('set')}: {dotted(machine.path)}: the jobs have one machine (set"
                 " it in the section cluster)"
             )
-        try:
+        with self._named():
             if isinstance(source, Mapping):
                 loaded = from_origin(self._inline(source), changes)
             else:
                 loaded = from_origin(origin_of(self._file(str(source)), changes), changes)
-        except ClustersimError as problem:
-            lines = "\n".join(f"{self.where()}: {line}" for line in str(problem).splitlines())
-            raise type(problem)(lines) from None
         if isinstance(loaded, LoadedSharing):
             raise ScenarioError(
                 f"{self.where('scenario')}: a shared machine is no job of another one (training"
