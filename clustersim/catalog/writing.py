@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,8 @@ _SHORT: Final = 16
 def to_yaml(data: dict[str, Any], remarks: Sequence[str] = ()) -> str:
     """Return `data` as YAML, with `remarks` as comments above it.
 
-    Words and whole numbers are written at once; all other values as ruamel.yaml emits them.
+    Words, numbers and quoted texts of ASCII are written at once, as ruamel.yaml would; all other
+    values by it.
     """
     comments = (f"# {_printable(line)}" for line in remarks)
     return "".join(f"{line}\n" for line in (*comments, *_block(data, 0)))
@@ -83,8 +85,10 @@ def _item(value: Any, *, brief: bool) -> str:
     return _scalar(value, inside=True, quoted=True) if quoted else _flow(value)
 
 
-_PLAIN: Final = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_./()+=%*<>'$;-]| (?=[A-Za-z0-9_(/<>=+$]))*")
-"""Texts that need no quotes, unless they are words of YAML."""
+_PLAIN: Final = re.compile(
+    r"(?:[A-Za-z_]|[0-9][0-9.,]* [A-Za-z])(?:[A-Za-z0-9_./()+=%*<>'$;,-]| (?=[A-Za-z0-9_(/<>=+$]))*"
+)
+"""Texts that need no quotes, unless they are words of YAML, or have commas inside brackets."""
 
 _WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
 
@@ -92,11 +96,15 @@ _WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off"})
 @lru_cache(maxsize=4096, typed=True)
 def _scalar(value: Any, *, inside: bool = False, quoted: bool = False) -> str:
     """Return a text, number or truth value."""
-    if type(value) is int:
+    if type(value) is int or (type(value) is float and isfinite(value)):
+        return repr(value)
+    if not isinstance(value, str):
+        return _emitted(value, inside=inside)
+    plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+    if plain and not quoted and not (inside and "," in value):
         return str(value)
-    plain = isinstance(value, str) and not quoted and _PLAIN.fullmatch(value)
-    if plain and value.lower() not in _WORDS:
-        return str(value)
+    if (plain and "'" not in value) or (quoted and value.isascii() and value.isprintable()):
+        return "'{}'".format(value.replace("'", "''"))
     return _emitted(SingleQuotedScalarString(value) if quoted else value, inside=inside)
 
 

@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,24 +172,27 @@ def _blocks(track: "Track", program: "Program", chosen: Sample) -> Iterator[str]
     Instants are whole nanoseconds, so that neighbours do not overlap by rounding.
     """
     rows = chosen.chosen(track.microbatch)
-    starts = np.rint(track.start[rows] * 1e9).astype(np.int64).tolist()
-    ends = np.rint(track.end[rows] * 1e9).astype(np.int64).tolist()
+    starts = np.rint(track.start[rows] * 1e9).astype(np.int64)
+    ends = np.rint(track.end[rows] * 1e9).astype(np.int64)
+    # One nanosecond earlier, because an arrow has to leave from inside its block.
+    leaves = np.maximum(starts, ends - 1)
+    instants = (map(microseconds, array.tolist()) for array in (starts, ends - starts, leaves))
     thread = f'"pid":{track.replica},"tid":{_thread(track, program)}'
-    arrows = _Arrows(track, program)
-    columns = (c[rows].tolist() for c in (track.kind, track.microbatch, track.chunk))
-    for number, mb, chunk, start, end in zip(*columns, starts, ends, strict=True):
-        kind = KINDS[number]
+    codes = _codes(track, program)
+    columns = (c[rows].tolist() for c in (track.kind, track.chunk, track.microbatch))
+    for kind, chunk, mb, start, duration, leave in zip(*columns, *instants, strict=True):
+        code = codes[kind, chunk]
         yield (
-            f'{{"ph":"X","name":"{Step(kind, mb, chunk)}","cat":"{_CATEGORY[kind]}",{thread},'
-            f'"ts":{microseconds(start)},"dur":{microseconds(end - start)},'
-            f'"args":{{"microbatch":{mb},"chunk":{chunk}}}}}'
+            f'{{"ph":"X","name":"{code.kind}{mb}{code.ending}","cat":"{code.category}",{thread},'
+            f'"ts":{start},"dur":{duration},"args":{{"microbatch":{mb},"chunk":{chunk}}}}}'
         )
-        if (arrow := arrows.into(kind, mb, chunk)) is not None:
-            yield f'{{"ph":"f","bp":"e",{_SEND},"id":{arrow},{thread},"ts":{microseconds(start)}}}'
-        if (arrow := arrows.out_of(kind, mb, chunk)) is not None:
-            # One nanosecond earlier, because an arrow has to leave from inside its block.
-            leaves = microseconds(max(start, end - 1))
-            yield f'{{"ph":"s",{_SEND},"id":{arrow},{thread},"ts":{leaves}}}'
+        number = mb * 2 * program.chunks
+        if code.into is not None:
+            arrow = code.into + number
+            yield f'{{"ph":"f","bp":"e",{_SEND},"id":{arrow},{thread},"ts":{start}}}'
+        if code.out_of is not None:
+            arrow = code.out_of + number
+            yield f'{{"ph":"s",{_SEND},"id":{arrow},{thread},"ts":{leave}}}'
 
 
 _CATEGORY: Final = {
@@ -221,43 +224,50 @@ def event(name: str, category: str, pid: int, tid: int, begin: float, end: float
     )
 
 
-class _Arrows:
-    """The numbers of the arrows at the blocks of one track.
+class _Code(NamedTuple):
+    """What the blocks of a track with one kind and chunk have in common.
 
     The number of an arrow identifies the block that it ends at: replica class, stage, tensor rank,
     step.
+
+    Attributes
+    ----------
+    ending : of the names of blocks, after the microbatch
+    into, out_of : number of the arrow into and out of the block of microbatch 0, if there is one
     """
 
-    def __init__(self, track: "Track", program: "Program") -> None:
-        self.program = program
-        self.stage, self.tensor_rank = track.stage, track.tensor_rank
-        self.first = track.replica * program.stages * program.tensor_ranks
-        self._kinds = [(kind, c) for kind in KINDS for c in range(program.chunks)]
-        self._next = {name: self._target(*name) for name in self._kinds}
-        self._fed = {name for name in self._kinds if self._has_source(*name)}
+    kind: str
+    ending: str
+    category: str
+    into: int | None
+    out_of: int | None
 
-    def _target(self, kind: str, chunk: int) -> tuple[int, int] | None:
-        """Return the stage and chunk that receive the result of a block, if on another stage."""
-        target = receiver_of(Step(kind, 0, chunk), self.stage, self.program.wiring)
-        return None if target is None or target[0] == self.stage else (target[0], target[1].chunk)
 
-    def _has_source(self, kind: str, chunk: int) -> bool:
-        wiring, forward = self.program.wiring, kind == FORWARD
-        before = wiring.onward(self.stage, chunk, forward=not forward)
-        return kind != WEIGHT and before is not None and before.stage != self.stage
+def _codes(track: "Track", program: "Program") -> dict[tuple[int, int], _Code]:
+    """Return the codes of a track by the number of the kind and by the chunk."""
+    first = track.replica * program.stages * program.tensor_ranks + track.tensor_rank
 
-    def _number(self, stage: int, kind: str, microbatch: int, chunk: int) -> int:
-        program = self.program
-        track = self.first + stage * program.tensor_ranks + self.tensor_rank
-        code = 2 * chunk + (kind != FORWARD)
-        return (track * program.microbatches + microbatch) * 2 * program.chunks + code
+    def number(stage: int, kind: str, chunk: int) -> int:
+        rank = first + stage * program.tensor_ranks
+        return (rank * program.microbatches * program.chunks + chunk) * 2 + (kind != FORWARD)
 
-    def into(self, kind: str, microbatch: int, chunk: int) -> int | None:
-        """Return the arrow that ends at a block."""
-        fed = (kind, chunk) in self._fed
-        return self._number(self.stage, kind, microbatch, chunk) if fed else None
+    def code(kind: str, chunk: int) -> _Code:
+        step = Step(kind, 0, chunk)
+        target = receiver_of(step, track.stage, program.wiring)
+        onward = target is not None and target[0] != track.stage
+        return _Code(
+            kind,
+            str(step)[2:],
+            _CATEGORY[kind],
+            number(track.stage, kind, chunk) if _is_fed(step, track.stage, program) else None,
+            number(target[0], kind, target[1].chunk) if target and onward else None,
+        )
 
-    def out_of(self, kind: str, microbatch: int, chunk: int) -> int | None:
-        """Return the arrow that begins at a block."""
-        target = self._next[kind, chunk]
-        return None if target is None else self._number(target[0], kind, microbatch, target[1])
+    kinds, chunks = enumerate(KINDS), range(program.chunks)
+    return {(n, chunk): code(kind, chunk) for n, kind in kinds for chunk in chunks}
+
+
+def _is_fed(step: Step, stage: int, program: "Program") -> bool:
+    """Whether a block waits for a block of another stage."""
+    before = program.wiring.onward(stage, step.chunk, forward=step.kind != FORWARD)
+    return step.kind != WEIGHT and before is not None and before.stage != stage
