@@ -26,7 +26,7 @@ from clustersim.render.charts.picture import Table
 from clustersim.render.palette import DARK, LIGHT
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import BytecodeCache, Environment
 
 HERE: Final = Path(__file__).parent
 
@@ -263,11 +263,25 @@ def environment(folder: Path = HERE) -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_printable,
+        bytecode_cache=_compiled_templates(),
     )
     environment.filters |= {"units": with_units, "key": _breakable}
     environment.globals |= {"wide": WIDE, "filtered": FILTERED}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return environment
+
+
+def _compiled_templates() -> "BytecodeCache | None":
+    """Return where compiled templates are kept, by their text: the user's temporary folder.
+
+    Without it, or where others may write to it, they are compiled each time, which takes 60 ms.
+    """
+    from jinja2 import FileSystemBytecodeCache
+
+    try:
+        return FileSystemBytecodeCache()
+    except (OSError, RuntimeError):
+        return None
 
 
 _UNIT: Final = re.compile(
