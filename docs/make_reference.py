@@ -390,11 +390,16 @@ def size_page() -> Iterator[str]:
     yield from _study("size", answer_keys(SizeAnswer), files)
 
 
+SHARED = "superpod-hashed-neighbours"
+
+
 def share_page() -> Iterator[str]:
     """Yield what ``share`` prints and writes."""
-    answer = share("superpod-hashed-neighbours", settings={"steps": 2})
+    best = {"jobs.0.nodes": "best", "best.replays": 2}
+    answers = [share(SHARED, settings={"steps": 2, **keys}) for keys in ({}, best)]
+    files = dict.fromkeys(name for each in answers for name in each.files().names([FORMAT]))
     yield from _answer("share", "share", answer_keys(ShareAnswer))
-    yield from _files("share_files", "share_file", answer.files().names([FORMAT]))
+    yield from _files("share_files", "share_file", [*files])
 
 
 def collective_page() -> Iterator[str]:

@@ -22,7 +22,7 @@ from clustersim.runs.variants import Variant
 from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing, LoadedTrace
 from clustersim.scenario.origins import scenario_text
 from clustersim.simulation.service.serve import check_service
-from clustersim.simulation.sharing.jobs import PlacedJobs
+from clustersim.simulation.sharing.machine import SharedMachine
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.trace.replay import traced_program
 
@@ -96,7 +96,7 @@ def check(loaded: LoadedScenario) -> None:
         check_service(loaded)
         return
     if isinstance(loaded, LoadedSharing):
-        PlacedJobs(loaded)
+        SharedMachine(loaded).check()
         return
     if isinstance(loaded, LoadedTrace):
         traced_program(loaded)

@@ -17,9 +17,9 @@ from clustersim.scenario.traced import TraceFile
 UNITS: Final = ("leaves", "pods", "groups")
 """Words for nodes in as few units of the fabric as possible."""
 
-PLACES: Final = (*UNITS, "blocks", "contiguous", "interleaved", "scattered")
+PLACES: Final = (*UNITS, "blocks", "contiguous", "interleaved", "scattered", "best")
 """Words for the nodes of a job: by units, a block of a torus, the next free ones, in turn with
-other jobs, or at random."""
+other jobs, at random, or those with which the jobs are slowed least."""
 
 MOST_JOBS: Final = 64
 """Maximum number of jobs of a scenario, copies included."""
@@ -67,7 +67,8 @@ class JobFile(Strict):
     nodes: str = Field(
         "contiguous",
         description="nodes of the machine: contiguous, interleaved, scattered (by the seed), in as"
-        " few leaves, pods or groups as possible, blocks of a torus, or numbers and ranges",
+        " few leaves, pods or groups as possible, blocks of a torus, best (those with which the"
+        " jobs are slowed least), or numbers and ranges",
     )
     start: Seconds = 0.0
     phase: Literal["random"] | None = Field(
@@ -103,6 +104,19 @@ class JobFile(Strict):
         return self
 
 
+class BestPlacesFile(Strict):
+    """How the nodes of jobs with `nodes: best` are chosen."""
+
+    objective: Literal["mean", "largest"] = Field(
+        "mean",
+        description="slowdown of the jobs that is to be the smallest, each over its shortest time"
+        " alone on any nodes that are tried",
+    )
+    replays: Annotated[int, Field(ge=1, le=1_000, strict=True)] = Field(
+        16, description="candidates that are replayed at most, those with the best bounds first"
+    )
+
+
 class SharingBase(Expecting):
     """The keys of a shared machine that name no other file."""
 
@@ -110,6 +124,9 @@ class SharingBase(Expecting):
     jobs: Annotated[list[JobFile], Field(min_length=1, max_length=MOST_JOBS)]
     steps: Annotated[int, Field(ge=2, le=10_000, strict=True)] = Field(
         20, description="steps of each job that are simulated at least"
+    )
+    best: BestPlacesFile = Field(
+        BestPlacesFile(), description="how the nodes of jobs with `nodes: best` are chosen"
     )
     seed: Whole = Field(0, description="of nodes that are scattered, and of random phases")
     replications: Annotated[int, Field(ge=1, le=1_000, strict=True)] = Field(
@@ -120,6 +137,12 @@ class SharingBase(Expecting):
     )
     assumed: dict[str, str] = Field({}, description="keys without a source, with the reason")
     published: ClassVar[tuple[()]] = ()  # of single jobs
+
+    @model_validator(mode="after")
+    def _best_of_some(self) -> Self:
+        if "best" in self.model_fields_set and all(job.nodes != "best" for job in self.jobs):
+            raise ValueError("best: has no effect (no job has nodes: best)")
+        return self
 
     @property
     def drawn(self) -> bool:

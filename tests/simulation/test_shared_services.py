@@ -5,7 +5,7 @@ import pytest
 import clustersim
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import load_sharing
-from clustersim.simulation.sharing.jobs import PlacedJobs
+from clustersim.simulation.sharing.machine import SharedMachine
 
 DECODE = {"name": "decode", "scenario": "deepseek-v3-h800-decode"}
 NARROW = {"nodes_per_leaf": 8, "leaf_uplinks": 1, "leaves_per_pod": 4, "pod_uplinks": 4}
@@ -29,7 +29,7 @@ def test_a_service_alone_takes_its_mean_step(alone):
     """The graph of a step has the time of the engine's step, also where messages overlap."""
     answer = clustersim.share(machine(DECODE, fabric=None))
     pool, batch = alone.pools[-1], None
-    (job,) = PlacedJobs(load_sharing(machine(DECODE, fabric=None))).jobs
+    (job,) = SharedMachine(load_sharing(machine(DECODE, fabric=None))).placed().jobs
     batch = job._batch
 
     assert answer.jobs[0].kind == "service"
@@ -39,7 +39,7 @@ def test_a_service_alone_takes_its_mean_step(alone):
 
 def test_a_step_carries_what_its_exchange_sends(alone):
     """Each of 128 devices sends to 15/16 of the others by its NIC, twice in each layer."""
-    (job,) = PlacedJobs(load_sharing(machine(DECODE, fabric=None))).jobs
+    (job,) = SharedMachine(load_sharing(machine(DECODE, fabric=None))).placed().jobs
     (sent,) = job._pool.costs.sent(job._batch)
     table = job._cluster.links
     ups = {table.up(nic) for nic in range(8)}
@@ -72,7 +72,9 @@ def test_kv_caches_between_pools_cross_the_fabric():
         "set": {"plan": {"prefill": {"tensor": 8, "replicas": 1},
                          "decode": {"tensor": 8, "replicas": 1}}},
     }  # fmt: skip
-    placed = PlacedJobs(load_sharing(machine(pools, name="dgx-h100", nodes=2, fabric=None)))
+    placed = SharedMachine(
+        load_sharing(machine(pools, name="dgx-h100", nodes=2, fabric=None))
+    ).placed()
     (job,) = placed.jobs
     result = job._result
     (moved,) = job._joint.values()

@@ -14,10 +14,18 @@ from clustersim.render.tables import percent
 from clustersim.reports.measures import expectation_cards
 from clustersim.reports.sharing.machine import machine_maps
 from clustersim.reports.sharing.phases import phases
-from clustersim.reports.sharing.text import cause, factor, finding, link_text, rows
+from clustersim.reports.sharing.text import (
+    cause,
+    factor,
+    finding,
+    least_of,
+    link_text,
+    places_by_rule,
+    rows,
+)
 from clustersim.reports.sharing.trace import write_trace
-from clustersim.simulation.sharing.answer import JobAnswer, ShareAnswer
-from clustersim.units import format_number, format_seconds
+from clustersim.simulation.sharing.answer import JobAnswer, PlaceChoice, ShareAnswer
+from clustersim.units import counted, format_number, format_seconds
 
 MOST_BARS = 24
 """Jobs that a figure shows, the slowest first."""
@@ -26,6 +34,8 @@ MOST_BARS = 24
 def files_of(answer: ShareAnswer, command: str = "") -> StudyFiles:
     """Return the files of a shared machine; `command` is what made it."""
     tables = {"jobs.csv": _jobs(answer), "blame.csv": _blame(answer), "links.csv": _links(answer)}
+    if answer.choice is not None:
+        tables["places.csv"] = _places(answer.choice)
     recording = answer.recording
     others = {} if recording is None else {"trace.json": partial(write_trace, answer, recording)}
     return StudyFiles(answer, partial(page, answer, command), tables, charts(answer), others=others)
@@ -37,6 +47,8 @@ def charts(answer: ShareAnswer) -> dict[str, Drawn]:
     pictures: dict[str, Drawn] = {"slowdown": _slowdowns(answer)}
     if worst.blame:
         pictures["blame"] = _causes(worst)
+    if answer.choice is not None and len(answer.choice.candidates) > 1:
+        pictures["places"] = _place_bars(answer.choice)
     if (recording := answer.recording) is not None:
         pictures["machine"] = machine_maps(answer, recording)
         pictures["phases"] = phases(answer, recording)
@@ -53,6 +65,28 @@ def _slowdowns(answer: ShareAnswer) -> Bars:
         names="job",
         measure=Axis("slowdown", "times", zero=True),
         bars=tuple(Bar(job.name, job.slowdown, f"{job.slowdown:.3f}") for job in jobs),
+    )
+
+
+def _place_bars(choice: PlaceChoice) -> Bars:
+    shown = places_by_rule(choice)
+    return Bars(
+        title=f"{shown[0].places}: {choice.objective} slowdown {least_of(shown[0]):.3f}, the least"
+        f" of {counted(len(choice.candidates), 'candidate')}",
+        caption="each job over its shortest time alone on any of these nodes; a candidate that was"
+        " not replayed has at least this slowdown",
+        description=f"A bar for the best of each of {counted(len(shown), 'rule')}.",
+        contents="slowdown by the rule for nodes",
+        names="nodes",
+        measure=Axis(f"{choice.objective} slowdown", "times", zero=True),
+        bars=tuple(
+            Bar(
+                each.places,
+                least_of(each),
+                ("" if each.slowdown else "≥ ") + f"{least_of(each):.3f}",
+            )
+            for each in shown
+        ),
     )
 
 
@@ -102,6 +136,22 @@ def _links(answer: ShareAnswer) -> Iterator[Sequence[Any]]:
             yield [link.link, link.links, link.capacity, job, load, link.contended]
 
 
+def _places(choice: PlaceChoice) -> Iterator[Sequence[Any]]:
+    names = [*choice.candidates[0].nodes]
+    jobs = [*choice.candidates[0].slowdowns]
+    yield [
+        *("places", "slowdown", "bound", "demand", "link"),
+        *(f"slowdown of {job}" for job in jobs),
+        *(f"nodes of {name}" for name in names),
+    ]
+    for each in choice.candidates:
+        yield [
+            *(each.places, each.slowdown, each.bound, each.demand, each.link),
+            *(each.slowdowns.get(job) for job in jobs),
+            *(each.nodes[name] for name in names),
+        ]
+
+
 # --- page -----------------------------------------------------------------------------------------
 
 
@@ -121,6 +171,13 @@ def _sections(answer: ShareAnswer) -> Iterator[Section]:
     text = "A job is slowed where its traffic waits for that of others on a link that both use."
     costs = [*drawn["slowdown"], *drawn.get("blame", ())]
     yield Section("Jobs", "jobs", (text,), (*costs, _jobs_table(answer)))
+    if answer.choice is not None:
+        text = (
+            "Candidates are replayed in the order of their bounds: the least slowdown with which"
+            " no link carries more than its capacity."
+        )
+        candidates = _places_table(answer.choice)
+        yield Section("Places", "places", (text,), (*drawn.get("places", ()), candidates))
     if "phases" in drawn:
         yield Section("Phases", "phases", (), tuple(drawn["phases"]))
     yield Section(
@@ -154,6 +211,21 @@ def _jobs_table(answer: ShareAnswer) -> Block:
         for job in answer.jobs
     )
     return text_table("Jobs", ("job", "kind", *names), lines)
+
+
+def _places_table(choice: PlaceChoice) -> Block:
+    lines = (
+        (
+            each.places,
+            "" if each.slowdown is None else f"{each.slowdown:.4f}",
+            f"{each.bound:.4f}",
+            percent(each.demand),
+            each.link or "",
+        )
+        for each in choice.candidates
+    )
+    names = (">slowdown", ">bound", ">in use at the speed alone", "fullest link")
+    return text_table("Candidates", ("nodes", *names), lines)
 
 
 def _links_table(answer: ShareAnswer) -> Block:

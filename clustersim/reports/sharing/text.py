@@ -9,6 +9,8 @@ from clustersim.reports.measures import expectation_rows
 from clustersim.simulation.sharing.answer import (
     JobAnswer,
     NeighbourCost,
+    PlaceCandidate,
+    PlaceChoice,
     ShareAnswer,
     SharedLink,
     SlowdownSpread,
@@ -60,6 +62,8 @@ def factor(slowdown: float) -> str:
 def rows(answer: ShareAnswer) -> Iterator[Row]:
     """Return the lines of an answer."""
     yield Row("machine", f"{counted(answer.nodes, 'node')} of {answer.cluster}")
+    if answer.choice is not None:
+        yield from place_rows(answer.choice)
     for job in answer.jobs:
         yield Row(job.name, described(job))
         if job.spread is not None:
@@ -78,6 +82,44 @@ def rows(answer: ShareAnswer) -> Iterator[Row]:
     for key, why in answer.assumed.items():
         yield Row("assumed", f"{key}: {why}")
     yield Row("steady", steady_text(answer), False, not answer.settled)
+
+
+def place_rows(choice: PlaceChoice) -> Iterator[Row]:
+    """Return which nodes were chosen and why, and what others of each kind cost."""
+    best, *others = places_by_rule(choice)
+    better = f"another one is at most {percent(choice.gap)} better (best.replays)"
+    yield Row("places", f"{best.places}: {place_text(best, choice)}")
+    yield Row(
+        "",
+        f"best of {counted(len(choice.candidates), 'candidate')}, {choice.replayed} replayed;"
+        f" {better if choice.gap else 'none is better'}",
+    )
+    for number, each in enumerate(others):
+        yield Row("" if number else "instead of", f"{each.places}: {place_text(each, choice)}")
+
+
+def places_by_rule(choice: PlaceChoice) -> list[PlaceCandidate]:
+    """Return the chosen candidate, and of each other rule the best one."""
+    first, *others = choice.candidates
+    rules = {first.rule: first}
+    for each in others:
+        rules.setdefault(each.rule, each)
+    return [*rules.values()]
+
+
+def least_of(candidate: PlaceCandidate) -> float:
+    """Return the slowdown of a candidate, or its bound where it was not replayed."""
+    return candidate.bound if candidate.slowdown is None else candidate.slowdown
+
+
+def place_text(candidate: PlaceCandidate, choice: PlaceChoice) -> str:
+    """Return the slowdown of a candidate, and what is requested of its fullest link."""
+    bound = "" if candidate.slowdown is not None else "at least "
+    text = f"{choice.objective} slowdown {bound}{least_of(candidate):.3f}"
+    if candidate.link is None:
+        return text
+    full = f"{percent(candidate.demand)} of {candidate.link} in use, were all as fast as alone"
+    return f"{text}; {full}"
 
 
 def causes(job: JobAnswer, most: int) -> Iterator[Row]:

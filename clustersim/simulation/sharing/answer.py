@@ -130,6 +130,52 @@ class SteadyPeriod:
 
 
 @record
+class PlaceCandidate:
+    """Nodes of the jobs that are to have the best ones.
+
+    Attributes
+    ----------
+    rule : by which they are taken: `by leaves`, `contiguous`, ...; `mixed`, of a rule for each job
+    places : the same with the first node, the seed and the order of jobs
+    nodes : by job, as numbers and ranges
+    bound : no replay on these nodes has a smaller slowdown
+    demand : of the fullest link, over its capacity, were all jobs as fast as alone
+    link : its name; null without traffic on links
+    slowdown : by the objective, each job over its shortest time alone in any candidate; null where
+        it was not replayed
+    slowdowns : the same of each job; empty where it was not replayed
+    """
+
+    rule: str
+    places: str
+    nodes: Mapping[str, str]
+    bound: float
+    demand: float
+    link: str | None
+    slowdown: float | None
+    slowdowns: Mapping[str, float]
+
+
+@record
+class PlaceChoice:
+    """How the nodes of jobs with `nodes: best` were chosen.
+
+    Attributes
+    ----------
+    objective : `mean` or `largest`: the slowdown that is the smallest
+    candidates : what was tried: those that were replayed, the best first, then the others by
+        their bounds; the first is chosen
+    replayed : candidates that were replayed
+    gap : by how much another candidate can be better at most, share of the slowdown
+    """
+
+    objective: str
+    candidates: tuple[PlaceCandidate, ...]
+    replayed: int
+    gap: float
+
+
+@record
 class JobsMemory:
     """Whether all jobs of a machine fit in memory.
 
@@ -163,6 +209,7 @@ class ShareAnswer(Presentable):
     settled : whether they repeat, or the mean times of the first and second half of the counted
         steps of each job agree to one percent
     slowdowns : slowdown of the job that is slowed most, of each draw of places and phases
+    choice : how nodes were chosen that are to be the best, of the first draw; null without any
     expectations : limits of the section `expect` of the scenario, and whether each is held
     assumed : keys that are assumed, with the reason
     """
@@ -177,6 +224,7 @@ class ShareAnswer(Presentable):
     steady: SteadyPeriod
     settled: bool
     slowdowns: tuple[float, ...]
+    choice: PlaceChoice | None = None
     expectations: tuple[Expectation, ...] = ()
     assumed: Mapping[str, str] = field(default_factory=dict)
     recording: ClassVar[Recording | None] = None

@@ -1,5 +1,7 @@
 """A job on its nodes of a shared machine: what all kinds of jobs have in common."""
 
+from typing import Self
+
 from clustersim.arrays import Booleans, Floats, Integers
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.program.fold import Folded, JobTraffic
@@ -40,12 +42,14 @@ class SharedJob:
         """Its traffic on the links of the machine."""
         raise NotImplementedError
 
+    @property
     def alone(self) -> float | None:
-        """Return the time of a step with the machine to itself [s]; None if a replay states it."""
+        """Time of a step with the machine to itself [s]; None if a replay states it."""
         raise NotImplementedError
 
-    def meets(self, links: Booleans) -> None:
-        """Let collectives inside blocks share links that other jobs use as well."""
+    def meeting(self, links: Booleans) -> Self:
+        """Return the job whose collectives inside blocks share links that others use as well."""
+        return self
 
     def operations(self, folded: Folded) -> Operations:
         """Return one pass as a graph of operations."""

@@ -6,12 +6,13 @@ trace    --on its nodes---------------------------------------------^
 traffic  --one collective after another-----------------------------^
 """
 
-import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -43,7 +44,6 @@ from clustersim.scenario.sharing import JobFile, TrafficFile
 from clustersim.scenario.traced import TraceFile
 from clustersim.scenario.training import CheckpointFile
 from clustersim.simulation.sharing.job import SharedJob
-from clustersim.simulation.sharing.nodes import Need, assign_nodes
 from clustersim.simulation.sharing.services import SharedService
 from clustersim.simulation.sharing.storage import SharedStorage
 from clustersim.simulation.step.build import (
@@ -59,7 +59,7 @@ from clustersim.simulation.step.simulate import replay_step
 from clustersim.simulation.trace.replay import nodes_of, replayed, trace_of
 from clustersim.simulation.training_run.checkpoint_flows import copy_seconds, rank_states
 from clustersim.topology.accelerator import build_accelerator
-from clustersim.topology.cluster import Cluster, build_cluster
+from clustersim.topology.cluster import Cluster
 from clustersim.traffic import Traffic, TrafficRows, bytes_by_link
 
 TRAFFIC: Final = ("traffic",)
@@ -141,8 +141,9 @@ class SharedStep(SharedJob):
             return traffic
         return traffic._replace(joint={**traffic.joint, SAVE: self._saves.rows})
 
+    @cached_property
     def alone(self) -> float | None:
-        """Return the time of a step with the machine to itself [s]; None with saves."""
+        """Time of a step with the machine to itself [s]; None with saves."""
         if self._saves is not None:
             return None
         scenario = self._loaded.scenario
@@ -151,14 +152,16 @@ class SharedStep(SharedJob):
         )
         return replayed.timeline.duration
 
-    def meets(self, links: Booleans) -> None:
-        """Let collectives inside blocks share links that other jobs use as well.
+    def meeting(self, links: Booleans) -> Self:
+        """Return the job whose collectives inside blocks share links that others use as well.
 
         Two steps that run concurrently on a device keep the closed form of their collectives.
         """
         if any(code.paired for code in self._job.order.codes):
-            return
-        self._compilation = Compilation(self._job, fusion_bound=self._bound, met=links)
+            return self
+        other = copy(self)
+        other._compilation = Compilation(self._job, fusion_bound=self._bound, met=links)
+        return other
 
     def operations(self, folded: Folded) -> Operations:
         """Return the steps from a save to the next one as a graph of operations."""
@@ -189,8 +192,9 @@ class SharedTraffic(SharedJob):
         """Its traffic on the links of the machine."""
         return JobTraffic({TRAFFIC: self._rows}, {}, np.zeros(1, dtype=np.int64))
 
+    @cached_property
     def alone(self) -> float:
-        """Return the time of a pause and a collective with the machine to itself [s]."""
+        """Time of a pause and a collective with the machine to itself [s]."""
         traffic = self._rows.of_row(0)
         seconds = traffic.nbytes / traffic.uncontended_rate(self._capacities)
         return self._pause + traffic.latency + seconds
@@ -227,8 +231,9 @@ class SharedTrace(SharedJob):
         """Its traffic on the links of the machine."""
         return self._program.traffic
 
+    @cached_property
     def alone(self) -> float:
-        """Return the time of a pass with the machine to itself [s]."""
+        """Time of a pass with the machine to itself [s]."""
         return float(replayed(self._program).end.max())
 
     def operations(self, folded: Folded) -> Operations:
@@ -236,73 +241,21 @@ class SharedTrace(SharedJob):
         return self._program.operations(folded)
 
 
-class PlacedJobs:
-    """A machine and its jobs, each on nodes of its own.
-
-    Parameters
-    ----------
-    draw : number that is added to the seed of nodes and phases
-
-    Raises
-    ------
-    ScenarioError, CatalogError, PlanError
-        one line for each problem, which begins with the job.
-    """
-
-    def __init__(self, loaded: LoadedSharing, draw: int = 0) -> None:
-        sharing = loaded.scenario
-        self.seed = seed = sharing.seed + draw
-        shared_causes(loaded, frozenset())  # checked, also where all jobs are traffic
-        self.cluster = build_cluster(
-            sharing.cluster, sharing.cluster.nodes, faults=faults_of(loaded), issuer="training"
-        )
-        self.storage = SharedStorage(self.cluster, sharing.cluster)
-        drafts = [draft for draft in _drafts(loaded) for _ in range(draft.file.copies)]
-        needs = [Need(draft.count, draft.file.nodes, draft.where("nodes")) for draft in drafts]
-        nodes = assign_nodes(needs, sharing.cluster.nodes, seed, self.cluster.fabric)
-        names = _different([draft.name for draft in drafts])
-        self.jobs: list[SharedJob] = [
-            draft.job(name, of_job, self.cluster, self.storage)
-            for draft, name, of_job in zip(drafts, names, nodes, strict=True)
-        ]
-        phases = random.Random(f"phase {seed}")
-        for draft, job in zip(drafts, self.jobs, strict=True):
-            job.phase = phases.random() if draft.file.phase == "random" else 0.0
-        self._meet()
-
-    @property
-    def assumed(self) -> Mapping[str, str]:
-        """Keys that are assumed, with the reason: of the storage, where a job uses it."""
-        return self.storage.assumed if self.storage.used else {}
-
-    def _meet(self) -> None:
-        """Give each job the links that others use as well."""
-        used = [job.carried[0] for job in self.jobs]  # which may number further links
-        users = np.zeros(len(self.cluster.links), dtype=np.int64)
-        for links in used:
-            users[links] += 1
-        for job, links in zip(self.jobs, used, strict=True):
-            met = np.zeros(len(users), dtype=np.bool_)
-            met[links] = users[links] > 1
-            if met.any():
-                job.meets(met)
-
-
 def jobs_of(loaded: LoadedSharing) -> list[LoadedJob]:
     """Return the scenarios of the jobs of a shared machine; plain traffic has none."""
-    return [draft.own for draft in _drafts(loaded) if draft.own is not None]
+    return [draft.own for draft in drafts_of(loaded) if draft.own is not None]
 
 
-def _drafts(loaded: LoadedSharing) -> "list[_Draft]":
+def drafts_of(loaded: LoadedSharing) -> "list[Draft]":
     """Return the jobs of a file, those with copies once."""
-    return [_Draft(loaded, number, file) for number, file in enumerate(loaded.scenario.jobs)]
+    return [Draft(loaded, number, file) for number, file in enumerate(loaded.scenario.jobs)]
 
 
-class _Draft:
+class Draft:
     """A job of the file before it has nodes."""
 
     def __init__(self, loaded: LoadedSharing, number: int, file: JobFile) -> None:
-        self.file, self._sharing, self._number = file, loaded, number
+        self.file, self.number, self._sharing = file, number, loaded
         self.own = None if file.scenario is None else self._on_its_nodes()
         self.trace = None if file.trace is None else self._read_trace(file.trace)
         self.count, name = self._needs()
@@ -310,7 +263,7 @@ class _Draft:
 
     def where(self, *path: str) -> str:
         """Return the place of a key of this job, with which a message begins."""
-        return self._sharing.where("jobs", self._number, *path)
+        return self._sharing.where("jobs", self.number, *path)
 
     def job(
         self, name: str, nodes: tuple[int, ...], cluster: Cluster, storage: SharedStorage
@@ -421,11 +374,11 @@ class _Draft:
 
     def _inline(self, source: Mapping[str, Any]) -> Origin:
         """Return the keys and values of a scenario, on the shared machine if it names none."""
-        path, shared = ("jobs", self._number, "scenario"), self._sharing.origin
+        path, shared = ("jobs", self.number, "scenario"), self._sharing.origin
         data = {**UNTITLED, "cluster": shared.document.mapping()["cluster"], **source}
         places = self._sharing.part(*path)
         document = Document(self._sharing.tree.place(path).file, plain_copy(data), places)
-        return Origin(f"job {self._number}", document, shared.folder)
+        return Origin(f"job {self.number}", document, shared.folder)
 
     def _file(self, name: str) -> str:
         """Return a file next to that of the shared machine, or a shipped name."""
@@ -473,17 +426,3 @@ def _rows(
     devices = np.array(nodes)[:, None] * cluster.node.devices + np.arange(cluster.node.devices)
     communicator = Communicator(cluster, devices.reshape(1, -1))
     return communicator.traffic_rows(name, file.collective, file.bytes)
-
-
-def _different(names: list[str]) -> list[str]:
-    """Return names with numbers where several are equal.
-
-    >>> _different(["a", "b", "a"])
-    ['a-1', 'b', 'a-2']
-    """
-    counts: dict[str, int] = {}
-    numbered = []
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-        numbered.append(f"{name}-{counts[name]}" if names.count(name) > 1 else name)
-    return numbered

@@ -6,6 +6,7 @@ blocks       a box of a torus, the one with fewest links to other nodes
 contiguous   0 0 0 0 1 1 1 1     the next free ones
 interleaved  0 1 0 1 0 1 0 1     one each in turn, of all such jobs
 scattered    1 0 0 1 1 0 1 0     at random, by the seed
+best         of the free ones those that `best` chooses
 """
 
 import random
@@ -40,7 +41,7 @@ class Need(NamedTuple):
 def assign_nodes(
     jobs: Sequence[Need], total: int, seed: int, fabric: Fabric | None = None
 ) -> list[tuple[int, ...]]:
-    """Return the nodes of each job, in the order of its ranks.
+    """Return the nodes of each job, in the order of its ranks; none of those with the best ones.
 
     Parameters
     ----------
@@ -77,15 +78,17 @@ def assign_nodes(
     free = [node for node in range(total) if node not in owner]
     for rule in (*UNITS, "blocks"):
         for number, job in _of(jobs, rule):
-            taken = _block(job, free, fabric) if rule == "blocks" else _packed(job, free, fabric)
+            take = taken_block if rule == "blocks" else taken_packed
+            taken = take(job, free, fabric)
             nodes[number], free = taken, [node for node in free if node not in {*taken}]
     for number, job in _of(jobs, "contiguous"):
         nodes[number], free = tuple(free[: job.nodes]), free[job.nodes :]
-    turns = [number for number, _ in _of(jobs, "interleaved")]
-    while turns:
-        for number in turns:
-            nodes[number] += (free.pop(0),)
-        turns = [number for number in turns if len(nodes[number]) < jobs[number].nodes]
+    turns = _of(jobs, "interleaved")
+    for (number, _), of_job in zip(
+        turns, taken_in_turn([job for _, job in turns], free), strict=True
+    ):
+        nodes[number] = of_job
+    free = free[sum(job.nodes for _, job in turns) :]
     random.Random(seed).shuffle(free)
     for number, job in _of(jobs, "scattered"):
         nodes[number], free = tuple(sorted(free[: job.nodes])), free[job.nodes :]
@@ -98,7 +101,18 @@ def _of(jobs: Sequence[Need], rule: str) -> list[tuple[int, Need]]:
     return [(number, job) for number, job in enumerate(jobs) if named[number] == rule]
 
 
-def _packed(job: Need, free: Sequence[int], fabric: Fabric | None) -> tuple[int, ...]:
+def taken_in_turn(jobs: Sequence[Need], free: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the first free nodes, one for each job in turn until it has enough."""
+    nodes: list[tuple[int, ...]] = [()] * len(jobs)
+    following, turns = iter(free), [*range(len(jobs))]
+    while turns:
+        for number in turns:
+            nodes[number] += (next(following),)
+        turns = [number for number in turns if len(nodes[number]) < jobs[number].nodes]
+    return nodes
+
+
+def taken_packed(job: Need, free: Sequence[int], fabric: Fabric | None) -> tuple[int, ...]:
     """Return free nodes of the fullest unit that has enough of them; else of the emptiest units."""
     units = {} if fabric is None else fabric.units
     if job.rule not in units:
@@ -114,7 +128,7 @@ def _packed(job: Need, free: Sequence[int], fabric: Fabric | None) -> tuple[int,
     return tuple(sorted([node for each in emptiest for node in each][: job.nodes]))
 
 
-def _block(job: Need, free: Sequence[int], fabric: Fabric | None) -> tuple[int, ...]:
+def taken_block(job: Need, free: Sequence[int], fabric: Fabric | None) -> tuple[int, ...]:
     """Return the free box of a torus with the smallest surface, of these the first."""
     grid = () if fabric is None else fabric.grid
     if not grid:

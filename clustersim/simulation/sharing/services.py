@@ -148,8 +148,9 @@ class SharedService(SharedJob):
         """Its traffic on the links of the machine."""
         return JobTraffic(self._own, self._joint, np.zeros(self._pool.replicas, dtype=np.int64))
 
+    @property
     def alone(self) -> None:
-        """Leave the time of a step with the machine to itself to a replay."""
+        """No time of a step with the machine to itself: a replay states it."""
 
     def operations(self, folded: Folded) -> Operations:
         """Return a step as a graph of operations: each class computes, then sends part by part.

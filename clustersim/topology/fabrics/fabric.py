@@ -122,6 +122,14 @@ class Fabric(ABC):
         return {}
 
     @property
+    def alike(self) -> bool:
+        """Whether nodes below a switch are alike, and switches below one of the next level.
+
+        Nodes that are exchanged then change no time, as no path depends on their numbers.
+        """
+        return False
+
+    @property
     def grid(self) -> tuple[int, ...]:
         """Lengths of the axes by which nodes are numbered, the last one fastest; none elsewhere."""
         return ()
@@ -173,6 +181,11 @@ class SwitchFabric(Fabric):
     def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
         """Return no links: all ports are on one switch."""
         return []
+
+    @property
+    def alike(self) -> bool:
+        """True: there is one switch."""
+        return True
 
     def edges(self, nodes: int) -> Iterator[tuple[str, str, Hop]]:
         """Yield no cables: there are only those of the NICs."""

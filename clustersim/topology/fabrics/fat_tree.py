@@ -79,6 +79,11 @@ class FatTreeFabric(Fabric):
             "pods": max(1, self.leaves_per_pod // of_rails) * self.nodes_per_leaf,
         }
 
+    @property
+    def alike(self) -> bool:
+        """Whether flows use all paths at once, so that none is chosen by the numbers of nodes."""
+        return not self.several_paths
+
     def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
         """Return a number for the switch of each NIC."""
         blocks = nodes // self.nodes_per_leaf
