@@ -35,15 +35,24 @@ class BoundedCache:
         """
         with self._lock:
             if key in self._results:
-                self._results[key] = self._results.pop(key)  # the latest is the last
-                cached: T = self._results[key][1]
+                cached: T = self._latest(key)
                 return cached
         result = compute()
         if size <= self._largest:
-            self._add(key, size, result)
+            self.add(key, size, result)
         return result
 
-    def _add(self, key: Hashable, size: int, result: object) -> None:
+    def known(self, key: Hashable) -> Any:
+        """Return a cached result; None without one."""
+        with self._lock:
+            return self._latest(key) if key in self._results else None
+
+    def _latest(self, key: Hashable) -> Any:
+        self._results[key] = self._results.pop(key)  # the latest is the last
+        return self._results[key][1]
+
+    def add(self, key: Hashable, size: int, result: object) -> None:
+        """Cache a result of some size in place of the oldest ones."""
         with self._lock:
             before, _ = self._results.pop(key, (0, None))
             self._results[key] = size, result

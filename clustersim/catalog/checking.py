@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from clustersim.catalog import finding
 from clustersim.catalog.changes import key_path
 from clustersim.catalog.facts import STATED
+from clustersim.catalog.kept_records import Records, keep_records, kept_records, with_records
 from clustersim.catalog.problems import (
     allowed,
     annotations_at,
@@ -61,15 +62,18 @@ def checked(
     `error`
         with one line for each problem of the tree, in the order of the file.
     """
-    without_source = _state_plain_values(record, tree, known)
+    before: Records = {(key,): each for key, each in known.items()}
+    same = {**before, **kept_records(record, tree, before)}
+    without_source = _state_plain_values(record, tree, same)
     if without_source:
         raise error("\n".join(without_source))
     try:
-        checked_record = record.model_validate({**tree.data, **known})
+        checked_record = record.model_validate(with_records(tree.data, same))
     except ValidationError as problems:
         raise error("\n".join(_messages(record, tree, problems))) from None
     if reasons and (without_key := list(_reasons_without_key(record, tree))):
         raise error("\n".join(without_key))
+    keep_records(checked_record, tree, same)
     return checked_record
 
 
@@ -287,12 +291,12 @@ def _inner(value: Any, part: Any) -> Any:
 # --- plain values for sourced ones ----------------------------------------------------------------
 
 
-def _state_plain_values(record: type[BaseModel], tree: Tree, known: Collection[str]) -> list[str]:
+def _state_plain_values(record: type[BaseModel], tree: Tree, known: Collection[Key]) -> list[str]:
     """Turn the plain values of a tree into sourced ones where the record has these.
 
     Parameters
     ----------
-    known : keys whose values are sourced already
+    known : paths of tables whose values are sourced already
 
     Returns
     -------
@@ -300,28 +304,35 @@ def _state_plain_values(record: type[BaseModel], tree: Tree, known: Collection[s
     """
     messages: list[str] = []
     for key, kinds in _fields(record):
-        if key in tree.data and key not in known:
-            messages += _in_key(kinds, tree.data, key, (key,), tree)
+        if key in tree.data:
+            messages += _in_key(kinds, tree.data, key, (key,), tree, known)
     return messages
 
 
 def _in_table(
-    kinds: tuple[Any, ...], table: dict[str, Any], path: Key, tree: Tree
+    kinds: tuple[Any, ...], table: dict[str, Any], path: Key, tree: Tree, known: Collection[Key]
 ) -> Iterator[str]:
     for kind in kinds:
         if get_origin(kind) is dict:
             inner = types_of(get_args(kind)[1])
             for key in table:
-                yield from _in_key(inner, table, key, (*path, key), tree)
+                yield from _in_key(inner, table, key, (*path, key), tree, known)
         elif is_model(kind) and not is_fact_type(kind):
             for key, inner in _fields(kind):
                 if key in table:
-                    yield from _in_key(inner, table, key, (*path, key), tree)
+                    yield from _in_key(inner, table, key, (*path, key), tree, known)
 
 
 def _in_key(
-    kinds: tuple[Any, ...], table: dict[str, Any], key: str, path: Key, tree: Tree
+    kinds: tuple[Any, ...],
+    table: dict[str, Any],
+    key: str,
+    path: Key,
+    tree: Tree,
+    known: Collection[Key],
 ) -> Iterator[str]:
+    if path in known:
+        return
     value = table[key]
     fact = next((kind for kind in kinds if is_fact_type(kind)), None)
     if fact is not None and _is_plain(fact, value):
@@ -334,7 +345,7 @@ def _in_key(
         reason = str(place) if place.file.startswith("--set") else STATED
         table[key] = {"value": value, "assumed": reason}
     elif isinstance(value, dict):
-        yield from _in_table(kinds, value, path, tree)
+        yield from _in_table(kinds, value, path, tree, known)
 
 
 def _is_plain(fact: Any, value: object) -> bool:

@@ -94,7 +94,10 @@ def read_bytes(
     where: str = "",
 ) -> bytes:
     """Return the bytes of a file of at most `most` bytes; errors as in `read_text`."""
-    file = where + escaped(shown(path))
+
+    def file() -> str:
+        return where + escaped(shown(path))
+
     files = _carried.get()
     if files is not None and (content := files.content(path)) is not None:
         return content
@@ -103,15 +106,15 @@ def read_bytes(
         with path.open("rb") as stream:
             content = stream.read(most + 1)
     except FileNotFoundError:
-        raise error(f"{file}: no such file") from None
+        raise error(f"{file()}: no such file") from None
     except OSError as problem:
-        raise error(f"{file}: cannot be read ({problem.strerror})") from None
+        raise error(f"{file()}: cannot be read ({problem.strerror})") from None
     except ClustersimError:
         raise
     except ValueError:  # a null character
-        raise error(f"{file}: is not a valid file name") from None
+        raise error(f"{file()}: is not a valid file name") from None
     if len(content) > most:
-        raise error(f"{file}: is larger than {most / 1000**2:g} MB (the limit for this file)")
+        raise error(f"{file()}: is larger than {most / 1000**2:g} MB (the limit for this file)")
     _record(path, content)
     return content
 

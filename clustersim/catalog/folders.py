@@ -10,6 +10,7 @@
 In a checkout the folders are next to the package; in an installed wheel, inside it.
 """
 
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,7 @@ FOLDERS: Final = {
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
+@cache
 def shipped(kind: str) -> Path:
     """Return the folder of the shipped files of `kind`."""
     checkout = _PACKAGE.parent / FOLDERS[kind]

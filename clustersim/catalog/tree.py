@@ -102,8 +102,10 @@ class Tree:
     """
 
     data: dict[str, Any]
-    places: dict[Key, Place] = field(default_factory=dict)
+    _places: dict[Key, Place] = field(default_factory=dict)
     roots: dict[Key, Place] = field(default_factory=dict)
+    _adopted: dict[Key, tuple[Mapping[Key, Place], Key]] = field(default_factory=dict)
+    """Values of documents by their paths here: few of the thousand places of a record are read."""
 
     __repr__ = in_brief
 
@@ -118,11 +120,40 @@ class Tree:
         A missing value of a grafted record has the place of its file.
         """
         for length in range(len(path), -1, -1):
-            if path[:length] in self.roots:
-                return self.roots[path[:length]]
-            if path[:length] in self.places:
-                return self.places[path[:length]]
+            around = path[:length]
+            if place := self.roots.get(around) or self.place_of(around):
+                return place
         return Place("(built in)")
+
+    def place_of(self, path: Key) -> Place | None:
+        """Return the place of the value at `path`; None without one."""
+        if path in self._places:
+            return self._places[path]
+        for length in range(len(path), 0, -1):
+            if path[:length] in self._adopted:
+                places, inner = self._adopted[path[:length]]
+                if place := places.get((*inner, *path[length:])):
+                    return place
+        return None
+
+    @property
+    def places(self) -> dict[Key, Place]:
+        """The places of all values, by their paths."""
+        self._write_out([*self._adopted])
+        return self._places
+
+    def _write_out(self, paths: Iterable[Key]) -> None:
+        """Write the places of the values that were adopted at some paths one by one."""
+        documents: dict[int, tuple[Mapping[Key, Place], dict[Key, list[Key]]]] = {}
+        for path in paths:
+            places, inner = self._adopted.pop(path)
+            _, targets = documents.setdefault(id(places), (places, {}))
+            targets.setdefault(inner, []).append(path)
+        for places, targets in documents.values():
+            for key, place in places.items():
+                for length in range(1, len(key) + 1):
+                    for path in targets.get(key[:length], ()):
+                        self._places.setdefault((*path, *key[length:]), place)
 
     def graft(self, path: Key, document: Document) -> Any:
         """Merge a document into the values at `path`, which win over it; return the result.
@@ -143,7 +174,7 @@ class Tree:
             merged = {}
             for key in [*below, *(k for k in above if k not in below)]:
                 if key not in above:
-                    self._adopt(below[key], (*path, key), places, (*inner, key))
+                    self._adopted[*path, key] = places, (*inner, key)
                     merged[key] = below[key]
                 elif key not in below:
                     merged[key] = above[key]
@@ -155,37 +186,17 @@ class Tree:
         if isinstance(below, str) and isinstance(above, dict):
             return {"name": below, **above}
         if is_fact(below):
-            self.places[(*path, "value")] = self.place(path)
+            self._places[(*path, "value")] = self.place(path)
             return {"value": above, "assumed": f"set in {self.place(path).without_folder}"}
         return above
 
-    def _adopt(
-        self,
-        value: Any,
-        path: Key,
-        places: Mapping[Key, Place],
-        inner: Key,
-    ) -> None:
-        """Copy the places of all values below `path` from the document that they come from."""
-        if inner in places:
-            self.places[path] = places[inner]
-        children = (
-            value.items()
-            if isinstance(value, dict)
-            else enumerate(value)
-            if isinstance(value, list)
-            else ()
-        )
-        for key, child in children:
-            self._adopt(child, (*path, key), places, (*inner, key))
-
     def copy(self) -> "Tree":
         """Return a tree with the same values and places that can be changed separately."""
-        return Tree(plain_copy(self.data), dict(self.places), dict(self.roots))
+        return Tree(plain_copy(self.data), dict(self._places), {**self.roots}, {**self._adopted})
 
     def branch(self) -> "Tree":
         """Return a tree for `set`, which shares with this one all values that are not changed."""
-        return Tree(self.data, dict(self.places), dict(self.roots))
+        return Tree(self.data, dict(self._places), {**self.roots}, {**self._adopted})
 
     def set(self, change: Change) -> None:
         """Carry out a change; the tables and lists around the value are replaced by copies.
@@ -207,9 +218,16 @@ class Tree:
         else:
             owner[key] = _changed(old, change)
         if isinstance(old, dict | list):
-            for inside in [p for p in self.places if p[: len(path)] == path]:
-                del self.places[inside]
-        self.places[path] = here
+            self._forget(path)
+        self._places[path] = here
+
+    def _forget(self, path: Key) -> None:
+        """Forget the places of all values at and below `path`."""
+        self._write_out([each for each in self._adopted if path[: len(each)] == each])
+        for inside in [each for each in self._adopted if each[: len(path)] == path]:
+            del self._adopted[inside]
+        for inside in [each for each in self._places if each[: len(path)] == path]:
+            del self._places[inside]
 
     def _owner(self, path: Key, here: Place, *, create: bool) -> tuple[Any, Any]:
         """Return the mapping or list that holds the last part of `path`, made if need be."""
@@ -229,7 +247,7 @@ class Tree:
                 raise ScenarioError(f"{here}: {dotted(path[: depth + 1])}: unknown key{hint}")
             elif owner.get(part) is None and not last:
                 owner[part] = {}  # the check reports a key that does not exist
-                self.places[path[: depth + 1]] = here
+                self._places[path[: depth + 1]] = here
             if last:
                 return owner, part
             if isinstance(owner[part], dict | list):

@@ -417,7 +417,7 @@ def _check_extends(tree: Tree) -> None:
     framework, path = tree.data.get("framework"), ("framework", "extends")
     if not isinstance(framework, dict) or framework.get("extends") is None:
         return
-    root, place = tree.roots.get(path[:1]), tree.places.get(path)
+    root, place = tree.roots.get(path[:1]), tree.place_of(path)
     if root is None or place is None or place.file != root.file:
         raise ScenarioError(
             f"{place or tree.place(())}: framework.extends: only a framework file extends another"
