@@ -210,6 +210,26 @@ def parse_rate(text: object) -> object:
         return text
 
 
+PERCENTILES: Final = "greater than 0 and less than 100, whole or in tenths"
+"""Which percentiles there are."""
+
+
+def percentile_name(percent: float) -> str:
+    """Return the name of a percentile.
+
+    >>> percentile_name(99.0), percentile_name(99.9)
+    ('p99', 'p99.9')
+
+    Raises
+    ------
+    ValueError
+        when it is none.
+    """
+    if not (0 < percent < 100 and percent == round(percent, 1)):
+        raise ValueError(f"{percent:g} is no percentile ({PERCENTILES})")
+    return f"p{percent:g}"
+
+
 def _with_prefix(value: float, symbol: str, digits: int) -> str:
     for prefix in ("E", "P", "T", "G", "M", "k"):
         if abs(value) >= _DECIMAL[prefix]:

@@ -89,7 +89,8 @@ def headlines(
     table, present = measures_of(kinds), {name for each in numbers for name in each}
     unstable = any(each.get(QUEUE_GROWTH) for each in numbers)
     names = [*first, *(name for kind in kinds for name in of[kind]), *[QUEUE_GROWTH] * unstable]
-    return [table[name] for name in dict.fromkeys(names) if name in present and name in table]
+    found = [table.named(name) for name in dict.fromkeys(names) if name in present]
+    return [measure for measure in found if measure is not None]
 
 
 def brief(kinds: Sequence[Kind], numbers: Iterable[Mapping[str, float]], by: str) -> list[Measure]:

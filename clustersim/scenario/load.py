@@ -47,6 +47,7 @@ DESCRIPTIVE: Final = frozenset(
         "training",
         "costs",
         "expect",
+        "percentiles",
         "fold",
         "exact",
         "fusion_bound",

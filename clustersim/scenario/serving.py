@@ -5,7 +5,7 @@ A scenario with the key `load` is one; `clustersim serve` simulates it.
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from clustersim.catalog.facts import Count, Line, Seconds, Share, Strict
 from clustersim.catalog.records.engines import (
@@ -26,6 +26,7 @@ from clustersim.scenario.schema import (
     PublishedNumber,
     RoutingFile,
 )
+from clustersim.units import percentile_name
 
 SERVING_METRICS: Final = (
     "ttft_s",
@@ -183,6 +184,16 @@ class PublishedService(PublishedNumber):
         return self
 
 
+def _percentile(percent: float) -> float:
+    """Check a percentile."""
+    percentile_name(percent)
+    return percent
+
+
+Percent = Annotated[float, AfterValidator(_percentile)]
+"""A percentile of times."""
+
+
 class ServingBase(Expecting):
     """The keys of a serving scenario that name no other file."""
 
@@ -195,6 +206,11 @@ class ServingBase(Expecting):
     load: LoadFile
     experts: RoutingFile | None = Field(None, description="load of experts; balanced if missing")
     limits: LimitsFile | None = Field(None, description="limits of the requests of goodput")
+    percentiles: list[Percent] = Field(
+        [],
+        description="percentiles of times in the answer, next to 50, 90, 95 and 99, whole or in"
+        " tenths: 99.9; those of `expect` and of the limits and measures of a study are added",
+    )
     costs: CostsFile = Field(
         CostsFile(), description="where the machine stands, and how its devices are paid for"
     )
@@ -215,6 +231,11 @@ class ServingScenario(ServingBase):
         if self.load.cached and self.plan.prefill is not None:
             raise ValueError("load: cached has no effect with replicas for prefill (leave it out)")
         return self
+
+    @property
+    def percentile_names(self) -> tuple[str, ...]:
+        """Percentiles that the answer has next to the usual ones, by name."""
+        return tuple(map(percentile_name, self.percentiles))
 
     @property
     def devices(self) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Final
 
+from clustersim.catalog.changes import Change, changes_of
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing, LoadedTrace
 from clustersim.simulation.measures import (
@@ -15,6 +16,7 @@ from clustersim.simulation.measures import (
     Kind,
     Measure,
     check_measure,
+    further_percentiles,
     measures_of,
 )
 from clustersim.units import format_number, parse_number
@@ -32,6 +34,16 @@ def kinds_of(loaded: LoadedScenario) -> tuple[Kind, ...]:
     if isinstance(loaded, LoadedTrace):
         return ("trace",)
     return ("step",) if loaded.scenario.training is None else ("training run", "step")
+
+
+def percentile_changes(loaded: LoadedScenario, measures: Iterable[str]) -> tuple[Change, ...]:
+    """Return the change with which a service has the percentiles that measures are named by."""
+    if not isinstance(loaded, LoadedService):
+        return ()
+    known = loaded.scenario.percentile_names
+    further = [name for name in further_percentiles(measures) if name not in known]
+    values = [*loaded.scenario.percentiles, *(float(name[1:]) for name in further)]
+    return changes_of({"percentiles": values}) if further else ()
 
 
 def read_limits(limits: Limits, kinds: Iterable[Kind], where: str) -> dict[str, float]:

@@ -9,7 +9,7 @@ measure that is not known of an answer is absent, never 0.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final, Literal, Protocol
 
@@ -18,6 +18,7 @@ from clustersim.errors import ScenarioError
 from clustersim.metrics.attribution import PARTS
 from clustersim.units import (
     GIB,
+    PERCENTILES,
     format_joules,
     format_kg,
     format_kwh,
@@ -27,6 +28,7 @@ from clustersim.units import (
     format_watts,
     parse,
     parse_number,
+    percentile_name,
 )
 
 Kind = Literal["step", "training run", "service", "shared machine", "trace"]
@@ -201,7 +203,7 @@ MONEY: Final = ("cost", "usd_per_hour", "tokens_per_dollar", "output_tokens_per_
 """Measures that the price of a device decides."""
 
 QUANTILES: Final = ("p50", "p90", "p95", "p99")
-"""Percentiles of the times of requests, each of which is a measure: ``ttft_p99``."""
+"""Percentiles of the times of requests that every answer has: ``ttft_p99`` is a measure."""
 
 QUEUE_GROWTH: Final = "queue_growth"
 """The measure of a service that is above 0 where it does not sustain the rate of its requests; it
@@ -309,10 +311,48 @@ ALIASES: Final = {"memory": "memory_peak_bytes", "rate": "requests_per_s"}
 """Short names of measures."""
 
 
-def measures_of(kinds: Iterable[Kind]) -> dict[str, Measure]:
+class MeasureTable(dict[str, Measure]):
+    """Measures by name; that of a percentile is made when it is named: `ttft_p37`, `tpot_p99.9`."""
+
+    def __missing__(self, name: str) -> Measure:
+        """Return the measure of a percentile of times of which the table has the median."""
+        time, _, number = name.rpartition("_p")
+        if f"{time}_p50" not in self:
+            raise KeyError(name)
+        percentile, median = percentile_name(parse_number(number)), self[f"{time}_p50"]
+        label, heading = (f"{text.removesuffix('p50')}{percentile}"
+                          for text in (median.label, median.heading))  # fmt: skip
+        return replace(median, name=f"{time}_{percentile}", label=label, heading=heading)
+
+    def named(self, name: str) -> Measure | None:
+        """Return the measure of a name or short name; None if there is none.
+
+        Raises
+        ------
+        ValueError
+            when it names a percentile that there is not.
+        """
+        try:
+            return self[ALIASES.get(name, name)]
+        except KeyError:
+            return None
+
+
+def measures_of(kinds: Iterable[Kind]) -> MeasureTable:
     """Return the measures of answers of some kinds by name; a run has those of its step as well."""
     requested = tuple(kinds)
-    return {measure.name: measure for measure in ALL if measure.kind in requested}
+    return MeasureTable((measure.name, measure) for measure in ALL if measure.kind in requested)
+
+
+def further_percentiles(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the percentiles that are part of names of measures, those of every answer excepted.
+
+    >>> further_percentiles(["ttft_p37", "tpot_p99.9", "ttft_p99", "latency"])
+    ('p37', 'p99.9')
+    """
+    table, usual = measures_of(("service",)), {measure.name for measure in ALL}
+    others = (name for name in names if name not in usual and table.named(name) is not None)
+    return tuple(dict.fromkeys(name.rpartition("_")[2] for name in others))
 
 
 _PLURALS: Final[Mapping[Kind, str]] = {
@@ -337,13 +377,14 @@ def check_measure(option: str, name: str, kinds: Iterable[Kind], where: str) -> 
         in one line, when there is none.
     """
     kinds = tuple(kinds)
-    ranked = {n: m for n, m in measures_of(kinds).items() if m.more_is_better is not None}
+    every = measures_of(kinds).items()
+    ranked = MeasureTable((n, m) for n, m in every if m.more_is_better is not None)
     return find_measure(name, ranked, kinds, (f"{option} {name}", where))
 
 
 def find_measure(
     name: str,
-    measures: Mapping[str, Measure],
+    measures: MeasureTable,
     kinds: Sequence[Kind],
     places: tuple[str, str],
     others: Iterable[str] = (),
@@ -361,9 +402,16 @@ def find_measure(
     ScenarioError
         in one line, when there is none.
     """
-    if (alias := ALIASES.get(name, name)) in measures:
-        return measures[alias]
     place, where = places
+    try:
+        measure = measures.named(name)
+    except ValueError:
+        time, _, number = name.rpartition("_p")
+        raise ScenarioError(
+            f"{place}: '{number}' is no percentile ({PERCENTILES}: {time}_p37, {time}_p99.9)"
+        ) from None
+    if measure is not None:
+        return measure
     if name in measures_of(("training run",)) and "step" in kinds:
         raise ScenarioError(f"{place}: {where} has no section training, whose run it is of")
     of = f" of {_PLURALS[kinds[0]]}" if kinds[0] in _PLURALS else ""

@@ -38,7 +38,7 @@ def test_the_keys_of_serve_json(capsys):
     found = json.loads(command(capsys, *SMALL, "--json"))
 
     for key in ("ttft_s", "tpot_s", "latency_s"):
-        assert {*found[key]} == {"mean", "p50", "p90", "p95", "p99", "intervals"}
+        assert {*found[key]} == {"mean", "p50", "p90", "p95", "p99", "percentiles", "intervals"}
     keys = "output_tokens_per_s", "total_tokens_per_s", "output_tokens_per_s_per_device"
     assert all(found[key] > 0 for key in keys)
     assert {"goodput", "kv", "memory", "attribution", "wall_s", "queue"} <= {*found}

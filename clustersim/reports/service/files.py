@@ -1,6 +1,6 @@
 """The files of a service: its answer, requests and load curve as tables, charts and the page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import partial
 from itertools import pairwise
@@ -43,14 +43,21 @@ def files_of(result: "ServeResult", command: str = "") -> StudyFiles:
     return StudyFiles(result.answer, partial(page, result, command), tables, figures, frames)
 
 
+TIMES_OF_REQUESTS: Final = ("ttft", "tpot", "latency")
+"""Times of a request, by the names of their measures."""
+
+
 def _curve(curve: Sequence[LoadPoint]) -> Iterator[Sequence[Any]]:
     names = [field.name for field in fields(LoadPoint) if field.name != "times"]
-    of_times = [(time, each) for time in ("ttft", "tpot", "latency") for each in QUANTILES]
-    known = [(time, each) for time in ("ttft", "tpot", "latency") for each in ("mean", *QUANTILES)]
+    every = [times for point in curve for times in point.times.values()]
+    percentiles = tuple(every[0].by_name) if every else QUANTILES
+    of_times = [(time, each) for time in TIMES_OF_REQUESTS for each in percentiles]
+    known = [(time, each) for time in TIMES_OF_REQUESTS for each in ("mean", *percentiles)]
     ends = [f"{time}_{each}_{end}" for time, each in known for end in ("low", "high")]
     yield [*names, *(f"{time}_{each}" for time, each in of_times), *ends]
     for point in curve:
-        statistics = [getattr(point.times.get(time), each, None) for time, each in of_times]
+        values = {time: times.by_name for time, times in point.times.items()}
+        statistics = [values.get(time, {}).get(each) for time, each in of_times]
         intervals = [
             end
             for time, each in known
@@ -191,8 +198,9 @@ def _latency_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
         if not points:
             continue
         series.append(Series(label, loads, means, colour, marker))
-        for quantile, stroke in _STROKES.items():
-            values = tuple(getattr(times, quantile) for _, times in points)
+        for percentile in points[0][1].shown:
+            values = tuple(times.shown[percentile] for _, times in points)
+            stroke: Stroke = "dashed" if percentile == "p99" else "dotted"
             series.append(Series("", loads, values, colour, "", stroke))
         for statistic in ("mean", "p99"):
             if len(points) > 1 and all(statistic in times.intervals for _, times in points):
@@ -203,8 +211,8 @@ def _latency_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
         caption=_caption(result),
         description="Times of a request over the load: to the first token, for each further token,"
         " and in all.",
-        note="Means with markers, medians and 90th percentiles dotted, 99th percentiles dashed; at"
-        " a rate means and 99th percentiles with their 95 % intervals.",
+        note=f"Means with markers; {_dotted(stable)} of requests are within the dotted lines, 99 %"
+        " within the dashed ones; at a rate means and the latter have their 95 % intervals.",
         contents="latency over the load",
         x=_load_axis(result, curve),
         y=Axis("time", "s", log=10),
@@ -213,7 +221,12 @@ def _latency_chart(result: "ServeResult", curve: Sequence[LoadPoint]) -> Lines:
     )
 
 
-_STROKES: Final[Mapping[str, Stroke]] = {"p50": "dotted", "p90": "dotted", "p99": "dashed"}
+def _dotted(curve: Sequence[LoadPoint]) -> str:
+    """Return the percentiles whose lines are dotted: ``'50 and 90 %'``."""
+    every = [times for point in curve for times in point.times.values()]
+    names = [*every[0].shown] if every else ["p50", "p90"]
+    *others, last = [name[1:] for name in names if name != "p99"]
+    return f"{', '.join(others)} and {last} %"
 
 
 def _growth(result: "ServeResult", curve: Sequence[LoadPoint]) -> str:

@@ -149,13 +149,12 @@ def _measured(steady: "SteadyState") -> list[Row]:
 
 def times_text(times: "Statistics") -> str:
     """Return mean and percentiles of a time, the mean with its interval."""
-    p50, p90, p99 = (format_seconds(s, 3) for s in (times.p50, times.p90, times.p99))
+    shares = {"median" if name == "p50" else f"{name[1:]} % within": seconds
+              for name, seconds in times.shown.items()}  # fmt: skip
+    shown = ", ".join(f"{share} {format_seconds(seconds, 3)}" for share, seconds in shares.items())
     low, high = (format_seconds(s, 3) for s in times.intervals.get("mean", (0.0, 0.0)))
     between = f" [{low}, {high}]" if times.intervals else ""
-    return (
-        f"{format_seconds(times.mean)}{between} (median {p50}, 90 % within {p90}, 99 % within"
-        f" {p99})"
-    )
+    return f"{format_seconds(times.mean)}{between} ({shown})"
 
 
 def _rates(result: "ServeResult") -> list[Row]:
@@ -323,26 +322,26 @@ def _growth(point: "LoadPoint") -> str:
     return measures_of(("service",))[QUEUE_GROWTH].text(point.queue_growth_per_s or 0.0)
 
 
-_STATISTICS: Final = {"mean": "mean", "p50": "50 %", "p90": "90 %", "p99": "99 %"}
-"""Statistics of the table of times, with their headings."""
-
 _NAMES: Final = {"ttft": "first token", "tpot": "each token", "latency": "request"}
 """Times of a request, as the tables name them."""
 
 
 def times_table(curve: "Sequence[LoadPoint]") -> list[list[str]]:
     """Return mean and percentiles of times over the load, each with half its interval."""
-    table = [["load", "time", *_STATISTICS.values()]]
+    every = [each for point in curve for each in point.times.values()]
+    percentiles = [f"{name[1:]} %" for name in (every[0].shown if every else ())]
+    table = [["load", "time", "mean", *percentiles]]
     for point in curve:
         for name, times in point.times.items():
-            cells = [_with_interval(times, each) for each in _STATISTICS]
+            statistics = {"mean": times.mean, **times.shown}
+            cells = [_with_interval(times, *each) for each in statistics.items()]
             table.append([format_number(point.load), _NAMES[name], *cells])
     return table
 
 
-def _with_interval(times: "Statistics", name: str) -> str:
+def _with_interval(times: "Statistics", name: str, seconds: float) -> str:
     """Return a statistic with half the width of its 95 % interval, where it has one."""
-    text = format_seconds(getattr(times, name), 3)
+    text = format_seconds(seconds, 3)
     if name not in times.intervals:
         return text
     low, high = times.intervals[name]

@@ -3,7 +3,7 @@
 Keys are added, never changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from clustersim.answers import record
@@ -24,6 +24,7 @@ class Statistics:
     p90 : 90th percentile [s]
     p95 : 95th percentile [s]
     p99 : 99th percentile [s]
+    percentiles : those that the scenario or the study names next to these, by name: `p99.9` [s]
     intervals : 95 % interval of each of them [s]; empty unless they are of a steady state
     """
 
@@ -32,7 +33,22 @@ class Statistics:
     p90: float
     p95: float
     p99: float
+    percentiles: Mapping[str, float] = field(default_factory=dict)
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """All percentiles by name, in ascending order."""
+        return self._sorted(QUANTILES)
+
+    @property
+    def shown(self) -> dict[str, float]:
+        """Percentiles of tables and charts by name, in ascending order."""
+        return self._sorted(("p50", "p90", "p99"))
+
+    def _sorted(self, names: Iterable[str]) -> dict[str, float]:
+        known = {name: getattr(self, name) for name in names} | dict(self.percentiles)
+        return dict(sorted(known.items(), key=lambda each: float(each[0][1:])))
 
 
 @record
@@ -447,7 +463,7 @@ def _times(name: str, times: Statistics | None) -> dict[str, float]:
     """Return the mean and the percentiles of a time by measure."""
     if times is None:
         return {}
-    return {name: times.mean} | {f"{name}_{each}": getattr(times, each) for each in QUANTILES}
+    return {name: times.mean} | {f"{name}_{p}": value for p, value in times.by_name.items()}
 
 
 def _goodput(rate: float, goodput: Goodput | None, unstable: bool) -> float | None:

@@ -1,6 +1,6 @@
 """What requests and steps mean: statistics of times, rates, goodput, KV cache, queue."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -21,7 +21,7 @@ NO_TIMES: Final = np.zeros(0)
 
 def statistics(
     times: Sequence[float] | Floats, *, steady: bool = False, waiting: Floats = NO_TIMES,
-    spread: float = 0.0,
+    spread: float = 0.0, percentiles: Iterable[str] = (),
 ) -> Statistics:  # fmt: skip
     """Return mean and percentiles of some times, with intervals if they are of a steady state.
 
@@ -29,15 +29,19 @@ def statistics(
     ----------
     waiting : times in a queue that are part of the times [s]
     spread : of the mean wait, as of `Saturated`
+    percentiles : next to those of every answer, by name
     """
     series = np.asarray(times, dtype=float)
+    further = {name: _percentile(name) for name in percentiles}
+    every = {**STATISTICS, **further}
     values = {name: of(series) for name, of in STATISTICS.items()}
     known = {
         name: interval(series, of, least_half_width(of, waiting, spread))
-        for name, of in (STATISTICS.items() if steady else ())
+        for name, of in (every.items() if steady else ())
     }
     intervals = {name: (each.low, each.high) for name, each in known.items() if each is not None}
-    return Statistics(**values, intervals=intervals)
+    others = {name: of(series) for name, of in further.items()}
+    return Statistics(**values, percentiles=others, intervals=intervals)
 
 
 def least_half_width(of: Statistic, waiting: Floats, spread: float) -> float:
@@ -47,13 +51,13 @@ def least_half_width(of: Statistic, waiting: Floats, spread: float) -> float:
     return float(NORMAL * spread / len(waiting) ** 0.5 * of(waiting))
 
 
-def _quantile(share: float) -> Statistic:
-    return lambda series: float(np.quantile(series, share))
+def _percentile(name: str) -> Statistic:
+    return lambda series: float(np.percentile(series, float(name[1:])))
 
 
 STATISTICS: Final[Mapping[str, Statistic]] = {
     "mean": lambda series: float(series.mean()),
-    **{name: _quantile(int(name[1:]) / 100) for name in QUANTILES},
+    **{name: _percentile(name) for name in QUANTILES},
 }
 """Statistics of times by name."""
 

@@ -14,6 +14,7 @@ from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.serving import ServingScenario
 from clustersim.simulation.expectations import Expected, compare_with
+from clustersim.simulation.measures import further_percentiles
 from clustersim.simulation.published import PublishedCheck, compared
 from clustersim.simulation.service.answer import (
     Goodput,
@@ -153,7 +154,17 @@ class ServeResult(Presentable):
     ) -> Statistics | None:
         if not len(times):
             return None
-        return statistics(times, steady=self._is_steady, waiting=waiting, spread=self.spread)
+        return statistics(
+            times, steady=self._is_steady, waiting=waiting, spread=self.spread,
+            percentiles=self.percentiles,
+        )  # fmt: skip
+
+    @property
+    def percentiles(self) -> tuple[str, ...]:
+        """Percentiles that the scenario names, also in its expectations."""
+        measures = [line.measure for line in self.expected if line.measure is not None]
+        expected = further_percentiles(measure.name for measure in measures)
+        return *self.scenario.percentile_names, *expected
 
     @cached_property
     def ttft(self) -> Statistics | None:

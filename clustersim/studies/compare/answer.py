@@ -8,6 +8,7 @@ are compared by the device time of a token.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar, Unpack
 
 from clustersim.answers import Presentable, record
@@ -18,7 +19,7 @@ from clustersim.runs.arguments import settings_of, study_of
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Differences
 from clustersim.runs.variants import ScenarioAnswer
-from clustersim.simulation.limits import kinds_of
+from clustersim.simulation.limits import kinds_of, percentile_changes
 from clustersim.simulation.measures import Account, Kind, Measure, check_measure, measures_of
 from clustersim.studies.compare.compared import read_compared, required, usual_measure
 from clustersim.studies.compare.inputs import Input, changed_inputs
@@ -174,6 +175,10 @@ def compare(
     names = names or usual
     if by is not None:
         (by, *_) = (check_measure("--by", by, kinds_of(each), each.name).name for each in loaded)
+        variants = [
+            replace(each, settings=(*each.settings, *percentile_changes(job, [by])))
+            for each, job in zip(variants, loaded, strict=True)
+        ]
     study = study_of("compare", loaded[0].name, loaded[0].scenario.title, variants)
     runs = run_study(study, variants, **execution)
     answers = [required(name, run) for name, run in zip(names, runs, strict=True)]

@@ -22,7 +22,13 @@ from clustersim.runs.variants import FAILED, INVALID, Run, Value, Variant
 from clustersim.scenario.costs import rate_text
 from clustersim.scenario.load import LoadedScenario, load_any, one_job
 from clustersim.scenario.origins import scenario_text
-from clustersim.simulation.limits import Limits, kinds_of, missed_limits, read_limits
+from clustersim.simulation.limits import (
+    Limits,
+    kinds_of,
+    missed_limits,
+    percentile_changes,
+    read_limits,
+)
 from clustersim.simulation.measures import (
     ALIASES,
     MONEY,
@@ -97,6 +103,8 @@ def sweep(
     if pareto is not None:
         check_measure("--pareto", pareto, kinds, base.name)
     bounds = read_limits(limits, kinds, base.name)
+    named = [name for name in (by, pareto, *bounds) if name is not None]
+    base = base.changed(percentile_changes(base, named))
     variants = grid(text, base, axes)
     study = study_of("sweep", base.name, base.scenario.title, variants)
     runs = run_study(study, variants, **execution)

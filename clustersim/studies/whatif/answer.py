@@ -23,7 +23,7 @@ from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Numbers
 from clustersim.runs.variants import Run, ScenarioAnswer, Variant, Verdict, in_a_line
 from clustersim.scenario.origins import name_of
-from clustersim.simulation.limits import kinds_of
+from clustersim.simulation.limits import kinds_of, percentile_changes
 from clustersim.simulation.measures import QUEUE_GROWTH, check_measure, measures_of
 from clustersim.studies.compare import BeforeAfter, compare_two, required, usual_measure
 
@@ -240,6 +240,9 @@ def whatif(
     base = requested.base.load_any()
     if by is not None:
         by = check_measure("--by", by, kinds_of(base), base.name).name
+        if further := percentile_changes(base, [by]):
+            variant = replace(variant, settings=(*variant.settings, *further))
+            requested = variants_of(variant, groups)
     study = study_of("whatif", base.name, base.scenario.title, requested.all)
     runs = run_study(study, requested.all, **execution)
     required(base.name, runs[0])

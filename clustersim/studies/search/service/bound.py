@@ -197,7 +197,11 @@ def _hull(at: Floats, rates: Floats, share: float) -> float:
 
 
 def bound_measures(
-    pools: Sequence[tuple[ReplicaBound, int]], load: LoadAmounts, devices: int, before: float
+    pools: Sequence[tuple[ReplicaBound, int]],
+    load: LoadAmounts,
+    devices: int,
+    before: float,
+    percentiles: Sequence[str] = (),
 ) -> dict[str, float]:
     """Return measures that no replay of a layout exceeds: rates at most, times at least.
 
@@ -205,6 +209,7 @@ def bound_measures(
     ----------
     pools : bound of a replica and their number, the pool that processes prompts first
     before : time of a request before it reaches a replica [s]
+    percentiles : of times, next to those of every answer
     """
     prefill, decode = pools[0][0], pools[-1][0]
     first = before + prefill.first
@@ -223,7 +228,8 @@ def bound_measures(
         "devices": float(devices),
     }
     for name, least in (("ttft", first), ("tpot", decode.token), ("latency", latency)):
-        numbers |= dict.fromkeys((name, *(f"{name}_{each}" for each in QUANTILES)), least)
+        names = (f"{name}_{each}" for each in (*QUANTILES, *percentiles))
+        numbers |= dict.fromkeys((name, *names), least)
     if load.steady:
         numbers |= {"sustainable_rate": most, QUEUE_GROWTH: max(0.0, requests - most)}
     return numbers

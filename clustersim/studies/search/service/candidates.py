@@ -96,7 +96,10 @@ def bounded_layouts(
             if bounds is None:
                 found.memory += 1
                 continue
-            measures = bound_measures(bounds, replicas.load, layout.devices, replicas.before)
+            measures = bound_measures(
+                bounds, replicas.load, layout.devices, replicas.before,
+                base.scenario.percentile_names,
+            )  # fmt: skip
             found.fit.append(Candidate(place, layout, measures))
     return found
 

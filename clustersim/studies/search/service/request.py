@@ -18,7 +18,13 @@ from clustersim.runs.workers import Workers
 from clustersim.scenario.load import LoadedService, load_service
 from clustersim.scenario.ranges import values_of
 from clustersim.scenario.serving import ServingPlanFile
-from clustersim.simulation.limits import Limits, excess_of, missed_limits, read_limits
+from clustersim.simulation.limits import (
+    Limits,
+    excess_of,
+    missed_limits,
+    percentile_changes,
+    read_limits,
+)
 from clustersim.simulation.measures import QUEUE_GROWTH, Measure, check_measure, measures_of
 from clustersim.studies.search.loop import NO_DEADLINE, Deadline, Layouts, OnProgress, cost_of
 from clustersim.studies.search.service.candidates import Candidate, Candidates, bounded_layouts
@@ -159,6 +165,8 @@ def service_request(
     plain = load_service(scenario, others)
     measure = check_measure("--objective", objective, ("service",), plain.name)
     worst, free_rate = read_limits(limits, ("service",), plain.name), objective == "rate"
+    further = percentile_changes(plain, [measure.name, *worst])
+    others += further
     if free_rate:
         others += changes_of({"load": _load_at_a_rate(plain, worst)})
         plain = load_service(scenario, others)
@@ -183,7 +191,7 @@ def service_request(
     load = plain.scenario.load
     return ServiceRequest(
         scenario=scenario,
-        changes=changes,
+        changes=(*changes, *further),
         bases=tuple(load_service(scenario, [*sized, *point]) for point in points),
         points=points,
         devices=most,
