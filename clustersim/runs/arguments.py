@@ -12,14 +12,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.catalog.files import is_file
-from clustersim.catalog.tree import is_fact
+from clustersim.catalog.tree import bare
 from clustersim.errors import ScenarioError
 from clustersim.program.compile import compile_program
 from clustersim.runs.store import Study
 from clustersim.runs.variants import Variant
-from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing, LoadedTrace
+from clustersim.scenario.load import (
+    LoadedScenario,
+    LoadedService,
+    LoadedSharing,
+    LoadedTrace,
+    inner_values,
+)
 from clustersim.scenario.origins import scenario_text
 from clustersim.simulation.service.serve import check_service
 from clustersim.simulation.sharing.machine import SharedMachine
@@ -108,15 +116,11 @@ def check(loaded: LoadedScenario) -> None:
 
 def scenario_value(loaded: LoadedScenario, key: str) -> Any:
     """Return the value of a key in a scenario, defaults included; None if it has none."""
-    value: Any = loaded.scenario.model_dump(mode="json", by_alias=True)
+    value: Any = loaded.scenario
     for word in key.replace("[", ".").replace("]", "").split("."):
-        if isinstance(value, list) and word.isdecimal() and int(word) < len(value):
-            value = value[int(word)]
-        elif isinstance(value, dict):
-            value = value.get(word)
-        else:
-            return None
-    value = value["value"] if is_fact(value) else value
+        number = isinstance(value, list) and word.isdecimal()
+        value = inner_values(value).get(int(word) if number else word)
+    value = bare(to_jsonable_python(value, by_alias=True))
     return value.get("name", value) if isinstance(value, dict) else value
 
 

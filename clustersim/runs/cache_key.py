@@ -32,10 +32,10 @@ _UNUSED: Final = ("scaling",)
 """Keys of a scenario that no single run reads."""
 
 
-class RecordTexts:
-    """The texts of catalogue records, for the keys of scenarios that share some of them."""
+class _RecordTexts:
+    """The texts of the latest records of the catalogue, which scenarios share."""
 
-    MOST: Final = 32
+    MOST: Final = 64
     """Number of texts that are kept."""
 
     def __init__(self) -> None:
@@ -53,25 +53,22 @@ class RecordTexts:
             return self._texts[id(record)][1]
 
 
-def key_of(
-    loaded: LoadedScenario,
-    texts: RecordTexts | None = None,
-    within: Mapping[str, float] | None = None,
-) -> str:
+_TEXTS: Final = _RecordTexts()
+
+
+def key_of(loaded: LoadedScenario, within: Mapping[str, float] | None = None) -> str:
     """Return the key of a loaded scenario: 32 hexadecimal digits.
 
     Parameters
     ----------
-    texts : of the records of scenarios whose keys were computed before
     within : limits within which a service runs at its highest rate
     """
-    texts = texts or RecordTexts()
     scenario = loaded.scenario
     inside: Sequence[str] = ()
     file: Path | None = None
     if isinstance(loaded, LoadedSharing):
         traces = [job.trace for job in loaded.scenario.jobs if job.trace is not None]
-        inside = [key_of(job, texts) for job in jobs_of(loaded)]
+        inside = [key_of(job) for job in jobs_of(loaded)]
         inside += [_digest(*contents_of(each.place(loaded.origin.folder))) for each in traces]
     elif isinstance(loaded, LoadedTrace):
         inside = [_digest(*contents_of(loaded.scenario.trace.place(loaded.origin.folder)))]
@@ -83,7 +80,7 @@ def key_of(
         code().encode(),
         _json([others, loaded.departures, *([] if within is None else [within])]).encode(),
         *(key.encode() for key in inside),
-        *(f"{key} {texts.text(record)}".encode() for key, record in records.items()),
+        *(f"{key} {_TEXTS.text(record)}".encode() for key, record in records.items()),
         read_bytes(file) if file is not None and is_file(file) else b"",
     )
 
@@ -92,8 +89,7 @@ def key_of_answer(
     verb: str, scenarios: Sequence[LoadedScenario], arguments: Mapping[str, Any]
 ) -> str:
     """Return the key of the answer of a command: a digest of its scenarios, arguments and code."""
-    texts = RecordTexts()
-    keys = [key_of(loaded, texts) for loaded in scenarios]
+    keys = [key_of(loaded) for loaded in scenarios]
     return _digest(code(verb).encode(), json.dumps([keys, arguments], sort_keys=True).encode())
 
 

@@ -80,7 +80,7 @@ class CachedRuns:
     def submit(self, variant: Variant) -> Future[Run]:
         """Return the run of a variant as a future, which `result` takes."""
         try:
-            key = key_of(variant.load_any(self._files), self._files.texts, variant.within)
+            key = key_of(variant.load_any(self._files), variant.within)
         except (ScenarioError, CatalogError) as problem:
             return _done(Run(None, INVALID, in_a_line(problem)))
         cached = self._store.get(key, memory_only=variant.memory_first)
@@ -237,7 +237,7 @@ def _keys_of(variants: Sequence[Variant], files: ScenarioFiles) -> list[KeyOrPro
 
 def _key_of(variant: Variant, files: ScenarioFiles) -> KeyOrProblem:
     try:
-        return key_of(variant.load_any(files), files.texts), None
+        return key_of(variant.load_any(files)), None
     except (ScenarioError, CatalogError) as problem:
         return None, in_a_line(problem)
     except Exception:  # one fault must not end the others; the run of this key will fail with it

@@ -15,7 +15,6 @@ from typing import Final
 
 from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.runs.cache_key import RecordTexts
 from clustersim.scenario.load import LoadedScenario, load_any
 from clustersim.scenario.references import REFERENCES
 
@@ -34,17 +33,12 @@ class ScenarioFiles:
     Parameters
     ----------
     study : what distinguishes the study from all others; a new study if it is left out
-
-    Attributes
-    ----------
-    texts : of the records of the files, for cache keys
     """
 
     def __init__(self, study: str = "") -> None:
         self._study = study or uuid.uuid4().hex
         self._bases: dict[Hashable, LoadedScenario | None] = {}
         self._lock = Lock()  # a Dask worker runs tasks in threads
-        self.texts = RecordTexts()
 
     def __reduce__(self) -> tuple[Callable[[str], "ScenarioFiles"], tuple[str]]:
         """Return what another process makes its object of."""

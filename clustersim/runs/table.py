@@ -101,7 +101,9 @@ def data_frame(rows: Sequence[Row]) -> "pd.DataFrame":
         if {type(row[axis]) for row in rows if axis in row} - {int, float}:
             rows = [row | {axis: _text(row[axis])} if axis in row else row for row in rows]
     frame = pd.DataFrame(rows, columns=[*dict.fromkeys(names)])
-    return frame.astype({"devices": "Int64"}) if "devices" in frame else frame
+    if "devices" in frame:
+        frame["devices"] = frame["devices"].astype("Int64")
+    return frame
 
 
 def _number_columns(rows: Sequence[Row]) -> list[str]:

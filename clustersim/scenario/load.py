@@ -388,13 +388,13 @@ def plain_value(record: BaseModel, path: Key) -> Any:
     for key in path:
         if key in ("title", "note", "sources", "source", "assumed"):
             return None
-        inside = _inside(value.value if isinstance(value, SourcedValue) else value)
+        inside = inner_values(value.value if isinstance(value, SourcedValue) else value)
         value = inside.get(key, value)
     return bare(to_jsonable_python(value, by_alias=True))
 
 
-def _inside(value: Any) -> Mapping[str | int, Any]:
-    """Return the values of a record, a mapping or a list by key or index."""
+def inner_values(value: Any) -> Mapping[str | int, Any]:
+    """Return the values of a record, a mapping or a list by key or index; none of others."""
     if isinstance(value, BaseModel):
         fields = type(value).model_fields.items()
         return {info.alias or name: getattr(value, name) for name, info in fields}

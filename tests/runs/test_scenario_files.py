@@ -49,7 +49,7 @@ def test_a_variant_is_the_scenario_that_is_read_again(files, settings):
         assert here.departures == anew.departures
         assert here.tree.data == anew.tree.data
         assert here.where("plan", "tensor") == anew.where("plan", "tensor")
-        assert key_of(here, files.texts) == key_of(anew)
+        assert key_of(here) == key_of(anew)
 
 
 @pytest.mark.parametrize("settings", INVALID, ids=str)
@@ -101,7 +101,7 @@ def test_threads_share_the_files_of_a_study(files):
     settings = [(f"cluster.nodes={nodes}", "plan.zero=1") for nodes in range(1, 41)]
     with ThreadPoolExecutor(4) as executor:
         found = [*executor.map(lambda changes: files.load(SCENARIO, changes), settings)]
-        keys = [*executor.map(lambda loaded: key_of(loaded, files.texts), found)]
+        keys = [*executor.map(key_of, found)]
 
     assert [loaded.scenario.cluster.nodes for loaded in found] == [*range(1, 41)]
     assert keys == [key_of(loaded) for loaded in found]
