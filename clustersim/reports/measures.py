@@ -178,6 +178,8 @@ def part_name(part: str) -> str:
 
 def part_kind(part: str) -> str:
     """Return the kind of a part: compute, communication, optimiser, imbalance or bubble."""
+    if part.startswith("waiting for "):  # another job of a shared machine, on links
+        return "communication"
     return _KINDS.get(part.partition(" ")[0]) or kind_of(part)
 
 

@@ -176,7 +176,10 @@ class LoadedTrace(LoadedFile["Traced"]):
 LoadedJob = Loaded | LoadedService
 """A scenario of one job."""
 
-LoadedScenario = LoadedJob | LoadedSharing | LoadedTrace
+LoadedWork = LoadedJob | LoadedSharing
+"""A scenario of one job, or of several on one machine."""
+
+LoadedScenario = LoadedWork | LoadedTrace
 """A scenario of any kind."""
 
 
@@ -232,14 +235,20 @@ def load_traced(scenario: str | Path | Mapping[str, Any], settings: Settings = (
 
 def one_job(loaded: LoadedScenario) -> LoadedJob:
     """Return the scenario of one job; reject several jobs on one machine, and traces."""
+    work = no_trace(loaded)
+    if isinstance(work, LoadedSharing):
+        raise ScenarioError(
+            f"{work.where('jobs')}: several jobs on one machine (simulate them with: clustersim"
+            " share)"
+        )
+    return work
+
+
+def no_trace(loaded: LoadedScenario) -> LoadedWork:
+    """Return the scenario of one job or of several; reject traces."""
     if isinstance(loaded, LoadedTrace):
         raise ScenarioError(
             f"{loaded.where('trace')}: the trace of a job (simulate it with: clustersim run)"
-        )
-    if isinstance(loaded, LoadedSharing):
-        raise ScenarioError(
-            f"{loaded.where('jobs')}: several jobs on one machine (simulate them with: clustersim"
-            " share; their places and numbers: clustersim sweep --over jobs.0.copies=1,2,4)"
         )
     return loaded
 
@@ -247,6 +256,11 @@ def one_job(loaded: LoadedScenario) -> LoadedJob:
 def load_job(path: str | Path, settings: Settings = ()) -> LoadedJob:
     """Read the scenario of one job, as `load_any` does."""
     return one_job(load_any(path, settings))
+
+
+def load_work(path: str | Path, settings: Settings = ()) -> LoadedWork:
+    """Read the scenario of one job or of several on one machine, as `load_any` does."""
+    return no_trace(load_any(path, settings))
 
 
 def training_step(loaded: LoadedScenario) -> Loaded:

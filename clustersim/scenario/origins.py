@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 UNTITLED: Final = {"title": "A scenario without a title"}
 """What a scenario of keys and values has where it has no title; a file needs one."""
 
+KINDS: Final = {"sharing": "jobs", "service": "load"}
+"""Keys by which a scenario is of a kind; without any it is of a training step."""
+
 INLINE: Final = "scenario"
 """Name of a scenario that is no file: its keys and values are given."""
 
@@ -73,14 +76,15 @@ def origin_of(path: str | Path, changes: tuple[Change, ...] = ()) -> Origin:
     return Origin(given.name, document, Path() if shipped else folder)
 
 
-def is_service(path: str | Path) -> bool:
-    """Whether a scenario file has the key `load`, without checking it."""
+def kind_of(path: str | Path) -> str:
+    """Return the kind of a scenario by its keys, unchecked: one of `KINDS`, or ``step``."""
     given = _text_of(path)
     launch = _launch_file(given)
     if launch is not None:
-        return launch.service
+        return "service" if launch.service else "step"
     data = parse_yaml(given.text, given.where).data
-    return isinstance(data, dict) and "load" in data
+    keys = data if isinstance(data, dict) else {}
+    return next((kind for kind, key in KINDS.items() if key in keys), "step")
 
 
 def _text_of(path: str | Path) -> _Text:

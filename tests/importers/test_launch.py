@@ -20,7 +20,7 @@ from clustersim.importers.launch.syntax.shell import MOST_LINES, read_commands
 from clustersim.importers.registry import import_file, import_source
 from clustersim.importers.source import Source, as_source
 from clustersim.scenario.load import LoadedService, load, load_any, load_service
-from clustersim.scenario.origins import is_service
+from clustersim.scenario.origins import kind_of
 from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.simulate import simulate
 from commands import ending, rejected
@@ -403,7 +403,7 @@ def test_another_load_replaces_the_assumed_one():
     settings = ["cluster.name=dgx-h100", "load.rate=2"]
     loaded = load_service(FILES / "trtllm-mixtral.sh", settings)
 
-    assert is_service(FILES / "trtllm-mixtral.sh")
+    assert kind_of(FILES / "trtllm-mixtral.sh") == "service"
     assert (loaded.scenario.load.kind, loaded.scenario.load.input) == ("rate", 1024)
 
 

@@ -389,8 +389,8 @@ def test_a_step_that_takes_a_nanosecond_both_one_of_seconds_is_refused(tmp_path,
 
 def test_the_other_verbs_name_the_verb_of_a_shared_machine(capsys):
     """And this one that of a scenario of one job."""
-    told = rejected(capsys, "scale", "superpod-hashed-neighbours", "--strong", "64,128")
-    assert "several jobs on one machine (simulate them with: clustersim share; their" in told
+    told = rejected(capsys, "train", "superpod-hashed-neighbours")
+    assert "several jobs on one machine (simulate them with: clustersim share)" in told
     assert "simulated with: clustersim run" in rejected(capsys, "share", "frontier-22b")
 
 

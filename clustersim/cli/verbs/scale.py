@@ -30,7 +30,7 @@ Axis = Annotated[
         "AXIS",
         "Parallel axis that grows with the number of devices: tensor, pipeline, data,"
         " context or expert [data]; of a service replicas, tensor or pipeline [replicas, of strong"
-        " scaling tensor].",
+        " scaling tensor]; of a shared machine copies of its jobs.",
     ),
 ]
 Against = Annotated[

@@ -48,7 +48,9 @@ Devices = Annotated[
 Objective = Annotated[
     str | None,
     option(
-        "MEASURE", f"Measure that is best: {MEASURE_HELP} [tokens_per_s, of a service per device]."
+        "MEASURE",
+        f"Measure that is best: {MEASURE_HELP} [tokens_per_s, of a service per device; of a shared"
+        " machine slowdown_mean].",
     ),
 ]
 Gap = Annotated[
@@ -88,8 +90,8 @@ def search(
     """Find the best layout that fits in memory, with proof.
 
     All layouts that divisibility allows are bounded; those that could be the best are replayed.
-    Keys of the layout that --set changes are fixed. An interrupted search resumes when the same
-    command is run again.
+    Of a shared machine these are the rules for the nodes of its jobs. Keys of the layout that
+    --set changes are fixed. An interrupted search resumes when the same command is run again.
     """
     from clustersim.catalog.writing import check_new
 

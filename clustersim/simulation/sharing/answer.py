@@ -268,11 +268,23 @@ class ShareAnswer(Presentable):
         }
 
     def accounts(self) -> tuple[Account, ...]:
-        """Return the step of each job: its time alone, and what each other job costs it."""
+        """Return the step of each job: its time alone, and what each other job costs it.
+
+        The last is the step of a mean device: all of them over the steps that they do in a second.
+        """
         slowest = sorted(self.jobs, key=lambda job: -job.slowdown)
-        return tuple(
-            Account(f"step of {job.name}", f"step of {job.name}", "s", _parts(job))
-            for job in slowest
+        alone, shared = (
+            fsum(job.devices for job in self.jobs)
+            / fsum(job.devices / getattr(job, time) for job in self.jobs)
+            for time in ("alone_s", "shared_s")
+        )
+        mean = {"alone": alone, "waiting for other jobs": shared - alone}
+        return (
+            *(
+                Account(f"step of {job.name}", f"step of {job.name}", "s", _parts(job))
+                for job in slowest
+            ),
+            Account("device", "step of a mean device", "s", mean),
         )
 
     def facts(self) -> dict[str, str]:

@@ -119,16 +119,9 @@ def _replays(machine: SharedMachine, candidate: Candidate, steps: int) -> Replay
 
 
 def _tried(machine: SharedMachine, candidate: Candidate, steps: int) -> _Tried:
-    """Return a candidate with times alone and bytes; times are kept for its replay."""
-    chosen = _chosen(machine, candidate)
-    for number, nodes in enumerate(machine.assigned):
-        _ = machine.job(number, chosen.get(number, nodes)).alone
+    """Return a candidate with times alone and bytes; jobs keep the times for its replay."""
     replays = _replays(machine, candidate, steps)
-    rates = np.zeros((len(replays.jobs), len(machine.cluster.links)))
-    for number, job in enumerate(replays.jobs):
-        links, nbytes = job.carried
-        rates[number, links] = nbytes / machine.cluster.links.capacities[links]
-    return _Tried(candidate, np.array(replays.alone), rates)
+    return _Tried(candidate, np.array(replays.alone), replays.rates)
 
 
 def _slowdowns(replays: Replays, least: Floats, objective: str) -> _Replayed:

@@ -37,6 +37,30 @@ def least_slowdown(demand: Floats, alone: Floats, objective: str) -> float:
     return float(max(alone.mean(), prices.max(initial=0.0)))
 
 
+def most_work(demand: Floats, alone: Floats, weights: Floats) -> float:
+    r"""Return a bound of the sum of the speeds of jobs, each with a weight.
+
+    .. math:: \max \sum_i w_i x_i \le \min_p \sum_i \max(0, w_i - p u_i) c_i + p
+
+    for each link, where prices p = w_i / u_i and 0 are enough (Dantzig 1957, the fractional
+    knapsack).
+
+    >>> demand = np.array([[1.0], [1.0]])  # two jobs that need all of a link
+    >>> most_work(demand, np.ones(2), np.array([3.0, 1.0]))
+    3.0
+    """
+    most = 1 / alone[:, None]
+    full = np.unique(demand[:, (demand * most).sum(axis=0) > 1], axis=1)
+    sums = [(weights / alone).sum()]
+    for number, weight in enumerate(weights):
+        with np.errstate(divide="ignore"):
+            prices = weight / full[number]
+        known = np.isfinite(prices)
+        rest = np.maximum(0, weights[:, None] - prices[known] * full[:, known]) * most
+        sums += (rest.sum(axis=0) + prices[known]).tolist()
+    return float(min(sums))
+
+
 def _dual(demand: Floats, alone: Floats) -> Floats:
     r"""Return for each link the largest value of the dual of its bound.
 

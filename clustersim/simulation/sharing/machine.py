@@ -88,7 +88,15 @@ class SharedMachine:
     @cached_property
     def assigned(self) -> list[Nodes]:
         """The nodes of each job by its rule; none of jobs whose nodes are to be the best."""
-        return assign_nodes(self.needs, self.total, self.seed, self.cluster.fabric)
+        return self.assign({})
+
+    def assign(self, rules: Mapping[int, str]) -> list[Nodes]:
+        """Return the nodes of each job, by other rules of some jobs of the file."""
+        needs = [
+            need._replace(rule=rules.get(draft.number, need.rule))
+            for need, draft in zip(self.needs, self._drafts, strict=True)
+        ]
+        return assign_nodes(needs, self.total, self.seed, self.cluster.fabric)
 
     def placed(self, chosen: Mapping[int, Nodes] | None = None) -> PlacedJobs:
         """Return the jobs on their nodes; `chosen` are those that are to be the best."""

@@ -95,6 +95,16 @@ class Replays:
         alone = self.jobs[number].alone
         return self.of((number,)).mean(number) if alone is None else alone
 
+    @property
+    def rates(self) -> Floats:
+        """By job and link, the share of its capacity that a step takes in one second."""
+        table = self.machine.cluster.links
+        rates = np.zeros((len(self.jobs), len(table)))
+        for number, job in enumerate(self.jobs):
+            links, nbytes = job.carried
+            rates[number, links] = nbytes / table.capacities[links]
+        return rates
+
     def slowdowns(self) -> Floats:
         """Return the slowdown of each job; 1 where it is that but for rounding."""
         times = np.array([self.together.mean(number) for number in range(len(self.jobs))])
@@ -207,12 +217,8 @@ class Replays:
 
     def _loads(self) -> Floats:
         """Return by job and link of the machine the share of its capacity in use."""
-        table = self.machine.cluster.links
-        loads = np.zeros((len(self.jobs), len(table)))
-        for number, job in enumerate(self.jobs):
-            links, nbytes = job.carried
-            mean = self.together.mean(number)
-            loads[number, links] = nbytes / mean / table.capacities[links]
+        means = np.array([self.together.mean(number) for number in range(len(self.jobs))])
+        loads: Floats = self.rates / means[:, None]
         return loads
 
     def _run(

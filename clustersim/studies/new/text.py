@@ -9,7 +9,7 @@ from clustersim.reports.measures import format_causes, summary
 from clustersim.scenario.schema import PlanFile
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.new.answer import NewScenario
-from clustersim.studies.search import SearchAnswer
+from clustersim.studies.search import BestSharing, SearchAnswer
 from clustersim.units import GIB, counted, format_seconds
 
 AXES: Final[Mapping[str, str]] = {
@@ -126,6 +126,7 @@ def _searched(answer: SearchAnswer) -> str:
 def _devices(answer: SearchAnswer) -> str:
     """Return how many devices a service uses, where it does not need all."""
     best, most = answer.best, answer.devices[0]
+    assert not isinstance(best, BestSharing), "a draft has one job"
     used = most if best is None else best.counts.devices
     return f" ({used:,} of {most:,} devices)" if used < most else ""
 
@@ -159,8 +160,8 @@ def _second(answer: SearchAnswer) -> str:
 
 def _room(answer: SearchAnswer) -> str:
     """Return the room that a device has left."""
-    memory = answer.best.memory if answer.best is not None else None
-    if memory is None:
+    if answer.best is None or isinstance(answer.best, BestSharing):
         return ""
+    memory = answer.best.memory
     room = memory.capacity_bytes - memory.need_bytes
     return f"; need {memory.need_bytes / GIB:.1f} GiB, room {room / GIB:.1f} GiB"

@@ -8,10 +8,11 @@ from clustersim.runs.table import Numbers
 from clustersim.simulation.measures import Kind as AnswerKind
 from clustersim.studies.scale.points import Kind
 
-Work = Literal["tokens", "model FLOPs"]
+Work = Literal["tokens", "model FLOPs", "steps"]
 
 TOKENS: Final = "tokens"
 FLOPS: Final = "model FLOPs"
+STEPS: Final = "steps"
 
 
 @record
@@ -23,8 +24,8 @@ class ScalingPoint:
     scenario : name of the scenario of the point
     devices : devices of the job or service
     nodes : nodes of its cluster
-    load : sequences of a step; users, requests in a second, or requests of a service; null of a
-        trace
+    load : sequences of a step; users, requests in a second, or requests of a service; jobs of a
+        shared machine; null of a trace
     set : changes of the scenario
     measures : by name, in SI units
     efficiency : rate of a device over that of the reference point
@@ -32,7 +33,8 @@ class ScalingPoint:
     speedup : rate of all devices over that of the reference point
     fits : whether it fits in memory
     memory : `fits`, `tight`, `probably does not fit` or `does not fit`
-    attribution : seconds of each part of a step, or of the time per token; they add up to it [s]
+    attribution : seconds of each part of a step, of the time per token, or of the step of a mean
+        device of a shared machine; they add up to it [s]
     loss : loss of efficiency by part; all of them add up to 1 - `efficiency`
     bottleneck : what limits it, in words
     """
@@ -107,7 +109,8 @@ class ScalingCurve:
     axis : parallel axis that grows with the number of devices
     set : changes of all points
     guessed : whether the numbers of devices were chosen by doubling, since none are given
-    work : what efficiency counts: `tokens`, or `model FLOPs` where points train several models
+    work : what efficiency counts: `tokens`, `model FLOPs` where points train several models, or
+        `steps` of the jobs of a shared machine
     against : devices of the reference point, which has efficiency 1; null where it has not run
     points : points that have been run, by number of devices
     skipped : points that have not been run

@@ -12,12 +12,24 @@ from typing import Final, get_args
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.variants import in_a_line
-from clustersim.scenario.load import LoadedJob, LoadedService, load_job
+from clustersim.scenario.load import (
+    Loaded,
+    LoadedService,
+    LoadedSharing,
+    LoadedWork,
+    load_work,
+)
 from clustersim.scenario.origins import name_of
 from clustersim.scenario.ranges import counts_of
 from clustersim.scenario.scaling import Axis, CurveFile, PublishedPoint, Scaling
 from clustersim.studies.compare import check_one_kind
-from clustersim.studies.scale.points import Kind, PlannedPoint, ScaledScenario, point_of_file
+from clustersim.studies.scale.points import (
+    Kind,
+    PlannedPoint,
+    ScaledScenario,
+    devices_of,
+    point_of_file,
+)
 
 KINDS: Final[tuple[Kind, ...]] = ("weak", "strong")
 AXES: Final[tuple[str, ...]] = get_args(Axis)
@@ -25,6 +37,9 @@ AXES: Final[tuple[str, ...]] = get_args(Axis)
 
 AXES_OF_SERVICE: Final[Mapping[str, str]] = {"replicas": "weak", "tensor": "strong", "pipeline": ""}
 """The same of a service, and the kind of curve of which each is the usual one."""
+
+AXES_OF_JOBS: Final = ("copies",)
+"""The same of the jobs of a shared machine."""
 
 FACTORS: Final = (1, 2, 4, 8)
 """Times the scenario's own devices, where no curve is given."""
@@ -110,13 +125,18 @@ def curves_of(scenarios: Sequence[str], request: ScalingRequest) -> list[CurveRe
     repeated = [name for place, name in enumerate(scenarios) if name in scenarios[:place]]
     if repeated:
         raise ScenarioError(f"{name_of(repeated[0])}: is listed twice (each scenario once)")
-    plain = [(name, load_job(name, request.settings)) for name in scenarios]
+    plain = [(name, load_work(name, request.settings)) for name in scenarios]
     check_one_kind([loaded for _, loaded in plain])
     for _, loaded in plain:
-        allowed = [*AXES_OF_SERVICE] if isinstance(loaded, LoadedService) else AXES
+        allowed = _axes_of(loaded)
         if request.axis is not None and request.axis not in allowed:
             raise ScenarioError(
                 f"--axis {request.axis}: unknown axis (allowed: {', '.join(allowed)})"
+            )
+        if request.strong and isinstance(loaded, LoadedSharing):
+            raise ScenarioError(
+                f"--strong: {loaded.name} has jobs with layouts of their own (--weak, or on the"
+                " same nodes: clustersim sweep --over jobs.0.copies=1,2,4)"
             )
     curves = [
         _curve(name, loaded, kind, given, request)
@@ -130,7 +150,14 @@ def curves_of(scenarios: Sequence[str], request: ScalingRequest) -> list[CurveRe
     return curves
 
 
-def _given(loaded: LoadedJob, kind: Kind, request: ScalingRequest) -> CurveFile | None:
+def _axes_of(loaded: LoadedWork) -> Sequence[str]:
+    """Return the axes that may grow with the devices."""
+    if isinstance(loaded, LoadedSharing):
+        return AXES_OF_JOBS
+    return [*AXES_OF_SERVICE] if isinstance(loaded, LoadedService) else AXES
+
+
+def _given(loaded: LoadedWork, kind: Kind, request: ScalingRequest) -> CurveFile | None:
     """Return a curve as the options give it, or the file; else by doubling."""
     scaling = _scaling(loaded)
     written: CurveFile | None = None if scaling is None else getattr(scaling, kind)
@@ -144,24 +171,26 @@ def _given(loaded: LoadedJob, kind: Kind, request: ScalingRequest) -> CurveFile 
         return None
     if scaling is not None:
         return written
-    if isinstance(loaded, LoadedService) and kind == "strong":
+    if not isinstance(loaded, Loaded) and kind == "strong":
         return None
-    return CurveFile(devices=[factor * loaded.scenario.devices for factor in FACTORS])
+    return CurveFile(devices=[factor * devices_of(loaded) for factor in FACTORS])
 
 
-def _scaling(loaded: LoadedJob) -> Scaling | None:
-    return None if isinstance(loaded, LoadedService) else loaded.scenario.scaling
+def _scaling(loaded: LoadedWork) -> Scaling | None:
+    return loaded.scenario.scaling if isinstance(loaded, Loaded) else None
 
 
-def _usual_axis(loaded: LoadedJob, kind: Kind, given: CurveFile) -> str:
+def _usual_axis(loaded: LoadedWork, kind: Kind, given: CurveFile) -> str:
     """Return the axis of a curve that no option states."""
+    if isinstance(loaded, LoadedSharing):
+        return AXES_OF_JOBS[0]
     if not isinstance(loaded, LoadedService):
         return given.axis
     return next(axis for axis, usual in AXES_OF_SERVICE.items() if usual == kind)
 
 
 def _curve(
-    name: str, plain: LoadedJob, kind: Kind, given: CurveFile, request: ScalingRequest
+    name: str, plain: LoadedWork, kind: Kind, given: CurveFile, request: ScalingRequest
 ) -> CurveRequest:
     changed = settings_of(given.set)
     base = _changed(plain, kind, name, (*changed, *request.settings)) if changed else plain
@@ -225,10 +254,10 @@ def _check(curve: CurveRequest) -> None:
         )
 
 
-def _changed(plain: LoadedJob, kind: Kind, name: str, settings: Sequence[str]) -> LoadedJob:
+def _changed(plain: LoadedWork, kind: Kind, name: str, settings: Sequence[str]) -> LoadedWork:
     """Load a scenario with the changes of its curve; errors name the curve."""
     try:
-        return load_job(name, settings)
+        return load_work(name, settings)
     except (ScenarioError, CatalogError) as problem:
         where = plain.where("scaling", kind, "set")
         raise ScenarioError(f"{where}: {in_a_line(problem)}") from None

@@ -3,7 +3,7 @@
 Curves differ by marker as well as by colour; published points are hollow, ideal lines thin.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from clustersim.render.charts.bars import Step, Waterfall
@@ -11,10 +11,7 @@ from clustersim.render.charts.lines import Lines, Series, Stroke, colour_at, mar
 from clustersim.render.charts.picture import Axis
 from clustersim.render.tables import percent
 from clustersim.reports.measures import part_kind, part_name
-from clustersim.studies.scale.answer import (
-    ScalingCurve,
-    ScalingPoint,
-)
+from clustersim.studies.scale.answer import ScalingCurve, ScalingPoint, Work
 from clustersim.studies.scale.text import curve_label, format_loss, losses
 from clustersim.units import format_number
 
@@ -136,6 +133,14 @@ def _ends(curves: Sequence[ScalingCurve]) -> tuple[float, float]:
 # --- throughput, and what is idle -----------------------------------------------------------------
 
 
+UNITS: Final[Mapping[Work, tuple[str, str]]] = {
+    "tokens": ("throughput", "tokens/s"),
+    "model FLOPs": ("model FLOPs", "PFLOP/s"),
+    "steps": ("steps of devices", "steps/s"),
+}
+"""Name and unit of the throughput, by what is counted."""
+
+
 def throughput_chart(curves: Sequence[ScalingCurve]) -> Lines:
     """Return the throughput of all devices along the curves, predicted and published."""
     series: list[Series] = []
@@ -148,21 +153,20 @@ def throughput_chart(curves: Sequence[ScalingCurve]) -> Lines:
         series.append(reference("", devices, [of_a_device * count for count in devices]))
         series.append(_predicted(curve, rates, place, curve_label(curve, curves)))
         series += _published_rates(curve, start, place)
-    tokens = curves[0].work == "tokens"
     return Lines(
         title=throughput_finding(curves),
         description="Throughput over devices; thin lines are ideal, hollow marks are published.",
         note=_note(series),
         contents="throughput, predicted and published",
         x=_devices(curves),
-        y=Axis("throughput" if tokens else "model FLOPs", "tokens/s" if tokens else "PFLOP/s", 10),
+        y=Axis(*UNITS[curves[0].work], 10),
         series=tuple(series),
     )
 
 
 def throughput_finding(curves: Sequence[ScalingCurve]) -> str:
     """Return how throughput grows along the curves, as a title."""
-    unit = "tokens/s" if curves[0].work == "tokens" else "PFLOP/s"
+    _, unit = UNITS[curves[0].work]
     grown = []
     for curve in curves:
         first, last = curve.points[0], curve.points[-1]
@@ -175,7 +179,9 @@ def throughput_finding(curves: Sequence[ScalingCurve]) -> str:
 
 
 def throughput(curve: ScalingCurve, point: ScalingPoint) -> float:
-    """Return tokens/s of all devices; PFLOP/s of model FLOPs where models differ."""
+    """Return the work of all devices in a second, in the unit of `UNITS`."""
+    if curve.work == "steps":
+        return point.devices / sum(point.attribution.values())
     if curve.work == "tokens":
         return point.measures["tokens_per_s"]
     return point.measures["tflops_per_device_model"] * point.devices / 1e3

@@ -3,6 +3,7 @@
     scenario --devices n--> nodes = n / devices of a node, axis x n / devices of the scenario
              --weak-------> batch, users, arrivals or requests x n / devices of the scenario
              --strong-----> the same batch or load
+    jobs     --weak-------> nodes, and copies of each job, x n / devices of the machine
 
 A number of devices that is invalid is a point with a reason; it is skipped, the others are run.
 """
@@ -19,9 +20,10 @@ from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import Value, Variant, in_a_line
-from clustersim.scenario.load import LoadedJob, LoadedService, load_job
+from clustersim.scenario.load import LoadedService, LoadedSharing, LoadedWork, load_work
 from clustersim.scenario.scaling import PointFile
 from clustersim.simulation.service.serve import check_service
+from clustersim.simulation.sharing.machine import SharedMachine
 from clustersim.simulation.step.build import build_job
 
 Kind = Literal["weak", "strong"]
@@ -66,7 +68,7 @@ class ScaledScenario:
     """
 
     name: str
-    base: LoadedJob
+    base: LoadedWork
     kind: Kind
     axis: str
     settings: tuple[str, ...]
@@ -78,7 +80,7 @@ class ScaledScenario:
             return PlannedPoint(self._variant(devices, (), reason), devices)
         settings = (*self.settings, *self._layout(devices), *more)
         try:
-            loaded = load_job(self.name, settings)
+            loaded = load_work(self.name, settings)
         except (ScenarioError, CatalogError) as problem:
             where = f"{self.base.where('scaling', self.kind)}: {devices:,} devices"
             raise ScenarioError(f"{where}: {in_a_line(problem)}") from None
@@ -87,7 +89,7 @@ class ScaledScenario:
 
     @cached_property
     def _key(self) -> str:
-        return key_of(load_job(self.name))
+        return key_of(load_work(self.name))
 
     def _variant(self, devices: int, settings: tuple[str, ...], problem: str | None) -> Variant:
         point: dict[str, Value] = {"scaling": self.kind, "scenario": self.base.name}
@@ -95,7 +97,7 @@ class ScaledScenario:
 
     def _layout(self, devices: int) -> tuple[str, ...]:
         """Return the changes that lay the scenario out on a number of devices."""
-        scenario, growth = self.base.scenario, devices / self.base.scenario.devices
+        scenario, growth = self.base.scenario, devices / devices_of(self.base)
         node = scenario.cluster.node.devices
         nodes = -(-devices // node)
         if isinstance(self.base, LoadedService):
@@ -110,7 +112,10 @@ class ScaledScenario:
         return settings_of(changes)
 
     def _degrees(self) -> list[tuple[str, int]]:
-        """Return the degrees that grow by their keys; those of both pools of a service."""
+        """Return the degrees that grow by their keys; those of both pools of a service, or jobs."""
+        if isinstance(self.base, LoadedSharing):
+            jobs = enumerate(self.base.scenario.jobs)
+            return [(f"jobs.{number}.copies", job.copies) for number, job in jobs]
         pools: dict[str, Any] = {"plan": self.base.scenario.plan}
         if isinstance(self.base, LoadedService) and self.base.scenario.plan.prefill is not None:
             plan = self.base.scenario.plan
@@ -121,7 +126,7 @@ class ScaledScenario:
     def _obstacle(self, devices: int) -> str | None:
         """Return the reason why the scenario has no layout on a number of devices."""
         base = self.base
-        own, node = base.scenario.devices, base.scenario.cluster.node.devices
+        own, node = devices_of(base), base.scenario.cluster.node.devices
         service = isinstance(base, LoadedService)
         if devices % node and not service:
             return f"a node has {node} devices{_nearest(devices, node)}"
@@ -138,6 +143,8 @@ class ScaledScenario:
             kind = base.scenario.load.kind
             grows = kind in SIZED or devices == own
             return None if grows else f"load.{kind} does not grow with the devices (use --strong)"
+        if isinstance(base, LoadedSharing):
+            return None
         batch = _sizes(base)["batch.global"]
         if batch * devices % own:
             text = f"the batch of {batch:,} on {own:,} devices would be"
@@ -146,8 +153,10 @@ class ScaledScenario:
         return None
 
 
-def _sizes(loaded: LoadedJob) -> dict[str, int | float]:
+def _sizes(loaded: LoadedWork) -> dict[str, int | float]:
     """Return what grows along a weak curve: the batch, or the load and number of requests."""
+    if isinstance(loaded, LoadedSharing):
+        return {}
     if not isinstance(loaded, LoadedService):
         return {"batch.global": loaded.scenario.batch.global_}
     load = loaded.scenario.load
@@ -164,19 +173,31 @@ def _nearest(devices: int, step: int) -> str:
     return f" (nearest: {' or '.join(around)} devices)"
 
 
-def _planned(variant: Variant, loaded: LoadedJob, *, own: bool) -> PlannedPoint:
-    scenario = loaded.scenario
+def _planned(variant: Variant, loaded: LoadedWork, *, own: bool) -> PlannedPoint:
+    devices, nodes = devices_of(loaded), loaded.scenario.cluster.nodes
+    if isinstance(loaded, LoadedSharing):
+        jobs = sum(job.copies for job in loaded.scenario.jobs)
+        return PlannedPoint(variant, devices, nodes, jobs, own=own)
     sequence = 0 if isinstance(loaded, LoadedService) else loaded.scenario.batch.sequence
-    model = (scenario.model.model_dump_json(), sequence)
+    model = (loaded.scenario.model.model_dump_json(), sequence)
     size = next(iter(_sizes(loaded).values()), None)
-    return PlannedPoint(variant, scenario.devices, scenario.cluster.nodes, size, model, own)
+    return PlannedPoint(variant, devices, nodes, size, model, own)
 
 
-def _layout_problem(loaded: LoadedJob) -> str | None:
+def devices_of(loaded: LoadedWork) -> int:
+    """Return the devices of a job, or of a shared machine."""
+    if isinstance(loaded, LoadedSharing):
+        return loaded.scenario.cluster.nodes * loaded.scenario.cluster.node.devices
+    return loaded.scenario.devices
+
+
+def _layout_problem(loaded: LoadedWork) -> str | None:
     """Return what is invalid about a layout; None where it is valid."""
     try:
         if isinstance(loaded, LoadedService):
             check_service(loaded)
+        elif isinstance(loaded, LoadedSharing):
+            SharedMachine(loaded).check()
         else:
             build_job(loaded)
     except PlanError as problem:
@@ -185,7 +206,7 @@ def _layout_problem(loaded: LoadedJob) -> str | None:
 
 
 def point_of_file(
-    plain: LoadedJob,
+    plain: LoadedWork,
     kind: Kind,
     place: int,
     given: PointFile,
@@ -196,12 +217,12 @@ def point_of_file(
     assert given.scenario is not None, "this point is a scenario"
     file = _neighbour(name, given.scenario)
     try:
-        loaded = load_job(file, settings)
-        own = key_of(loaded) == key_of(load_job(file))
+        loaded = load_work(file, settings)
+        own = key_of(loaded) == key_of(load_work(file))
     except (ScenarioError, CatalogError) as problem:
         where = plain.where("scaling", kind, "points", place, "scenario")
         raise ScenarioError(f"{where}: {in_a_line(problem)}") from None
-    devices = loaded.scenario.devices
+    devices = devices_of(loaded)
     point: dict[str, Value] = {"scaling": kind, "scenario": loaded.name, "devices": devices}
     return _planned(Variant(file, settings, point, _layout_problem(loaded)), loaded, own=own)
 

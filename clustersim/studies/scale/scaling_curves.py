@@ -5,13 +5,14 @@
     device-seconds     w = devices x step time / work = 1 / r, a sum over the parts of a step
     loss           1 - E = (w - w0) / w = the sum over the parts of (w_part - w0_part) / w
 
-Work is counted in tokens, or in model FLOPs where the points of a curve train several models.
+Work is counted in tokens, in model FLOPs where the points of a curve train several models, and in
+steps of the jobs of a shared machine.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from clustersim.catalog.changes import Settings
 from clustersim.memory.room import outcome_of
@@ -21,9 +22,11 @@ from clustersim.runs.variants import Run, ScenarioAnswer
 from clustersim.scenario.origins import scenario_text
 from clustersim.scenario.scaling import EFFICIENCY, PublishedPoint
 from clustersim.simulation.published import PublishedCheck
+from clustersim.simulation.sharing.answer import ShareAnswer
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.scale.answer import (
     FLOPS,
+    STEPS,
     TOKENS,
     PublishedResult,
     ScalingAnswer,
@@ -40,6 +43,9 @@ from clustersim.studies.scale.arguments import (
 )
 from clustersim.studies.scale.points import PlannedPoint
 
+PARTS_OF: Final = ("step", "token", "first token", "device")
+"""Accounts whose parts a loss of efficiency has, those of whole steps first."""
+
 
 @dataclass(frozen=True)
 class RunPoint:
@@ -47,7 +53,7 @@ class RunPoint:
 
     Attributes
     ----------
-    work : what is counted: tokens, or model FLOPs
+    work : what is counted: tokens, model FLOPs, or steps of the jobs of a shared machine
     """
 
     point: PlannedPoint
@@ -57,6 +63,8 @@ class RunPoint:
     @property
     def rate(self) -> float:
         """Work of a device in a second; all tokens of a service whose requests have one token."""
+        if self.work == STEPS:
+            return 1 / sum(self.attribution.values())
         numbers = self.answer.measures()
         if self.work == FLOPS:
             return numbers["tflops_per_device_model"]
@@ -65,9 +73,11 @@ class RunPoint:
 
     @property
     def attribution(self) -> Mapping[str, float]:
-        """Seconds of each part of a step, or of the time per token [s]."""
+        """Seconds of each part of a step, of the time per token, or of a mean device's step [s]."""
         accounts = {account.name: account.parts for account in self.answer.accounts()}
-        return next(accounts[n] for n in ("step", "token", "first token") if n in accounts)
+        return next(
+            accounts[n] for n in ("step", "token", "first token", "device") if n in accounts
+        )
 
     @property
     def parts(self) -> dict[str, float]:
@@ -113,7 +123,7 @@ def scale(
 
     Without `weak` and `strong` the curves are those of the scenario's key ``scaling``; a scenario
     without that key is run on 1, 2, 4 and 8 times its own devices, a service with a load that
-    grows with them.
+    grows with them, a shared machine with copies of its jobs.
 
     Parameters
     ----------
@@ -122,7 +132,7 @@ def scale(
         or ``[128, 256, 512, 1024]``
     strong : numbers of devices of a curve with the batch or load of the scenario
     axis : parallel axis that grows with the number of devices: tensor, pipeline, data, context or
-        expert; of a service replicas, tensor or pipeline
+        expert; of a service replicas, tensor or pipeline; of a shared machine copies
     against : devices of the reference point, which has efficiency 1; the fewest if None
     settings : changes of all points, ``["plan.zero=1"]`` or ``{"plan.zero": 1}``
     store : run cache (SQLite); in memory if None
@@ -162,6 +172,8 @@ def curve_of(request: CurveRequest, runs: Sequence[Run]) -> ScalingCurve:
     pairs = [*zip(request.points, runs, strict=True)]
     ran = [(p, run.answer) for p, run in pairs if run.answer is not None and run.answer.measures()]
     work: Work = TOKENS if len({point.model for point, _ in ran}) <= 1 else FLOPS
+    if any(isinstance(answer, ShareAnswer) for _, answer in ran):
+        work = STEPS
     finished = [RunPoint(point, answer, work) for point, answer in ran]
     known = [run for run in finished if request.against in (None, run.point.devices)]
     reference = known[0] if known else None

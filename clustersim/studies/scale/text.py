@@ -39,8 +39,11 @@ def curve_label(curve: ScalingCurve, curves: Sequence[ScalingCurve] = ()) -> str
 
 def description(curve: ScalingCurve) -> str:
     """Return what grows along a curve, and what efficiency means on it."""
-    what = "load" if "service" in curve.kinds else "batch"
-    batch = f"the {what} grows with the devices" if curve.scaling == "weak" else f"the same {what}"
+    what = load_name(curve)
+    grows = "grow" if what == "jobs" else "grows"
+    batch = (
+        f"the {what} {grows} with the devices" if curve.scaling == "weak" else f"the same {what}"
+    )
     several = _scenarios(curve) > 1
     growth = "a scenario for each point" if several else f"{curve.axis} axis, {batch}"
     text = ", ".join([growth, *curve.set])
@@ -49,6 +52,13 @@ def description(curve: ScalingCurve) -> str:
     if curve.against is None:
         return text
     return f"{text}; efficiency is {curve.work}/s per device, relative to {curve.against:,} devices"
+
+
+def load_name(curve: ScalingCurve) -> str:
+    """Return what a point has of work: a batch, the load of a service, or jobs."""
+    if "shared machine" in curve.kinds:
+        return "jobs"
+    return "load" if "service" in curve.kinds else "batch"
 
 
 def _scenarios(curve: ScalingCurve) -> int:
@@ -68,7 +78,7 @@ def table(curve: ScalingCurve) -> list[list[str]]:
         "devices",
         *_axis_head(curve),
         "nodes",
-        "load" if "service" in curve.kinds else "batch",
+        load_name(curve),
     ]
     rows = [[*heads, *(measure.heading for measure in measures), "efficiency", "memory"]]
     rows += [_cells(point, curve, measures) for point in curve.points]

@@ -1,12 +1,13 @@
 """Search: the best layout of a scenario, with proof."""
 
-from clustersim.studies.search.answer import RankedLayout, SearchAnswer
+from clustersim.studies.search.answer import BestSharing, RankedLayout, SearchAnswer
 from clustersim.studies.search.searching import search
 from clustersim.studies.search.step.arguments import fixed_keys
 from clustersim.studies.search.step.candidates import search_layout
 from clustersim.studies.search.step.offloads import offloads_of
 
 __all__ = [
+    "BestSharing",
     "RankedLayout",
     "SearchAnswer",
     "fixed_keys",

@@ -9,6 +9,7 @@ from pydantic import Field
 from clustersim.answers import Presentable, record
 from clustersim.simulation.measures import Kind, Measure, ParetoFront, measures_of
 from clustersim.simulation.service.answer import ServeAnswer
+from clustersim.simulation.sharing.answer import ShareAnswer
 from clustersim.simulation.step.answer import RunAnswer
 
 HELD: Final[Mapping[str, str]] = {
@@ -38,6 +39,18 @@ class BestService(ServeAnswer):
     Attributes
     ----------
     set_ : values of the layout by dotted key, as ``--set`` takes them
+    """
+
+    set_: Annotated[Mapping[str, Any], Field(alias="set")] = field(default_factory=dict)
+
+
+@record
+class BestSharing(ShareAnswer):
+    """The best nodes of the jobs of a shared machine, with all keys of its answer.
+
+    Attributes
+    ----------
+    set_ : rules for the nodes by dotted key, as ``--set`` takes them
     """
 
     set_: Annotated[Mapping[str, Any], Field(alias="set")] = field(default_factory=dict)
@@ -149,7 +162,8 @@ class SearchAnswer(Presentable):
     kinds : kinds of its measures
     by : objective
     limits : worst values of measures that are allowed
-    devices : numbers of devices of the scenarios that were searched; of a service the most
+    devices : numbers of devices of the scenarios that were searched; of a service the most, of a
+        shared machine those of its nodes
     best : the best layout with the keys of its answer; null where none fits
     ranked : layouts that were replayed, fit and meet the limits, the best first; the first `proven`
         are the best of all
@@ -177,7 +191,7 @@ class SearchAnswer(Presentable):
     by: str
     limits: Mapping[str, float]
     devices: tuple[int, ...]
-    best: BestRun | BestService | None
+    best: BestRun | BestService | BestSharing | None
     ranked: tuple[RankedLayout, ...]
     missed: tuple[RankedLayout, ...]
     proven: int

@@ -19,7 +19,7 @@ from clustersim.arrays import Floats
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.runs.execution import CachedRuns
 from clustersim.runs.variants import FAILED, INVALID, Run, ScenarioAnswer, Variant
-from clustersim.scenario.load import LoadedJob
+from clustersim.scenario.load import LoadedScenario
 from clustersim.simulation.limits import excess_of, missed_limits
 from clustersim.simulation.measures import Kind, Measure, measures_of
 
@@ -50,7 +50,7 @@ class Layouts(ABC):
     kinds: tuple[Kind, ...]
     measure: Measure
     limits: Mapping[str, float]
-    loaded: Sequence[LoadedJob]
+    loaded: Sequence[LoadedScenario]
     costs: Floats
     hopeful: Sequence[int] = ()
     possible: int
@@ -303,7 +303,8 @@ class Search:
         costs = self.layouts.costs
         ahead = [*self._running.values(), self._next]
         least = min((float(costs[at]) for at in ahead if at < len(costs)), default=inf)
-        return max(0.0, 1 - least / self.incumbents[0].cost)
+        best = self.incumbents[0].cost
+        return max(0.0, 1 - least / best) if best else 0.0
 
     def _collect(self, at: int, run: Run) -> None:
         """Take a replay: an incumbent, or a layout that does not fit or misses a limit."""

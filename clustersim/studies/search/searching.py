@@ -29,9 +29,10 @@ from clustersim.runs.progress import usual_progress
 from clustersim.runs.store import Store, run_cache
 from clustersim.runs.variants import ScenarioAnswer
 from clustersim.scenario.costs import rate_text
-from clustersim.scenario.load import LoadedJob, load
-from clustersim.scenario.origins import is_service, scenario_text
+from clustersim.scenario.load import LoadedScenario, load
+from clustersim.scenario.origins import kind_of, scenario_text
 from clustersim.scenario.references import WORDS
+from clustersim.scenario.sharing import Sharing
 from clustersim.simulation.limits import Limits, kinds_of
 from clustersim.simulation.measures import MONEY, Measure, ParetoFront, measures_of, pareto_front
 from clustersim.simulation.service.answer import ServeAnswer
@@ -40,6 +41,7 @@ from clustersim.studies.compare import compare_two
 from clustersim.studies.search.answer import (
     BestRun,
     BestService,
+    BestSharing,
     LayoutCounts,
     LayoutDifference,
     RankedLayout,
@@ -59,13 +61,23 @@ from clustersim.studies.search.service.request import (
     ServiceRequest,
     service_request,
 )
+from clustersim.studies.search.sharing.request import (
+    SharingLayouts,
+    SharingRequest,
+    sharing_request,
+)
 from clustersim.studies.search.step.offloads import offloads_of
 from clustersim.studies.search.step.request import StepLayouts, StepRequest, step_request
 
-TOP: Final = {"step": 10, "service": 3}
-"""Layouts that are proven to be the best, by kind: a service takes seconds to replay."""
+Request = StepRequest | ServiceRequest | SharingRequest
+Found = StepLayouts | ServiceLayouts | SharingLayouts
 
-USUAL: Final = {"step": "tokens_per_s", "service": "tokens_per_s_per_device"}
+TOP: Final = {"step": 10, "service": 3, "sharing": 3}
+"""Layouts that are proven to be the best, by kind: services and jobs take seconds to replay."""
+
+USUAL: Final = {
+    "step": "tokens_per_s", "service": "tokens_per_s_per_device", "sharing": "slowdown_mean",
+}  # fmt: skip
 """Objectives, unless another one is given."""
 
 
@@ -103,14 +115,16 @@ def search(
     All layouts that divisibility allows are bounded; those whose bound is better than the best
     replays are replayed.  Where none of training fits, those with states on the hosts are searched.
     Of a service free are the tensor, pipeline, expert and attention-data degrees, the number of
-    replicas, and whether prompts have replicas of their own.
+    replicas, and whether prompts have replicas of their own; of a shared machine the rules for the
+    nodes of its jobs.
 
     Parameters
     ----------
     scenario : file or name of a shipped scenario, or its keys and values as a dict
     devices : number of devices, of a service the most; those of the scenario if None
     objective : measure that is best: ``"tokens_per_s"``, ``"tokens_per_joule"``, ``"days"``,
-        ``"tpot"`` and so on; tokens/s of training, tokens/s per device of services if None;
+        ``"tpot"`` and so on; tokens/s of training, tokens/s per device of services and the
+        mean slowdown of the jobs of a shared machine if None;
         ``"rate"`` finds the highest rate of requests within limits
     free : further keys that are searched, with their values (``"precision=bf16,fp8"``), or keys of
         a layout with the only values that they may have (``"plan.tensor=1:8"``)
@@ -121,7 +135,7 @@ def search(
     program : search only layouts that the framework has launch arguments for, as this program
     gap : stop when no layout can be better by more than this share
     seconds : end after this time with the best so far; replays that are running are abandoned [s]
-    top : number of layouts that are proven to be the best; 10 of training, 3 of services if None
+    top : number of layouts that are proven to be the best; 10 of training, else 3 if None
     store : run cache (SQLite) of replays and answers, which is created if it does not exist; None
         for one in memory
     jobs : number of processes; one per core if None
@@ -199,8 +213,8 @@ def _search(
 ) -> SearchAnswer:
     """Return the best layout of a scenario as it is; parameters as of `search`."""
     began = time.perf_counter()
-    kind = "service" if is_service(text) else "step"
-    requested = service_request if kind == "service" else step_request
+    kind = kind_of(text)
+    requested = REQUESTS[kind]
     by, most = objective or USUAL[kind], TOP[kind] if top is None else top
     changes = parse_settings(settings)
     request = requested(text, devices, by, free, limits, changes, program)
@@ -228,6 +242,12 @@ def _search(
     return answer
 
 
+REQUESTS: Final[Mapping[str, Callable[..., Request]]] = {
+    "step": step_request, "service": service_request, "sharing": sharing_request,
+}  # fmt: skip
+"""What reads the arguments of a search, by kind of the scenario."""
+
+
 def _known(store: Path | None, key: str) -> SearchAnswer | None:
     """Return the answer of a search that was completed before; None where there is none."""
     if store is None or not store.exists():
@@ -244,8 +264,8 @@ NAMES: Final = {"second": "the second layout", "scenario": "the layout of the sc
 
 
 def conclude(
-    request: StepRequest | ServiceRequest,
-    layouts: StepLayouts | ServiceLayouts,
+    request: Request,
+    layouts: Found,
     found: Search,
     began: float,
 ) -> SearchAnswer:
@@ -256,7 +276,7 @@ def conclude(
     bounds = [each.bound / each.cost for each in incumbents if each.bound > 0]
     return SearchAnswer(
         name=first.name,
-        title=_title(layouts.loaded, request),
+        title=_title(request),
         kinds=kinds_of(first),
         by=measure.name,
         limits=request.limits,
@@ -281,24 +301,28 @@ def conclude(
     )
 
 
-def _rate(layouts: StepLayouts | ServiceLayouts, best: Incumbent) -> str | None:
+def _rate(layouts: Found, best: Incumbent) -> str | None:
     scenario = layouts.base(best.at)[0].scenario
+    assert not isinstance(scenario, Sharing), "has no measure of money"
     return rate_text(scenario.costs, scenario.cluster.node.accelerator.name)
 
 
-def _title(loaded: Sequence[LoadedJob], request: StepRequest | ServiceRequest) -> str:
+def _title(request: Request) -> str:
     """Return what is searched: model, devices and cluster, also where settings changed them."""
-    scenarios = [each.scenario for each in loaded]
+    if isinstance(request, SharingRequest):
+        return request.title
+    scenarios = [each.scenario for each in request.loaded]
     models = dict.fromkeys(scenario.model.name for scenario in scenarios)
     clusters = dict.fromkeys(scenario.cluster.name for scenario in scenarios)
     devices = " or ".join(f"{number:,}" for number in _devices(request))
     return f"Best layout of {' or '.join(models)} on {devices} devices of {' or '.join(clusters)}"
 
 
-def _devices(request: StepRequest | ServiceRequest) -> tuple[int, ...]:
+def _devices(request: Request) -> tuple[int, ...]:
     if isinstance(request, ServiceRequest):
         return (request.devices,)
-    return tuple(dict.fromkeys(loaded.scenario.devices for loaded in request.loaded))
+    clusters = [loaded.scenario.cluster for loaded in request.loaded]
+    return tuple(dict.fromkeys(each.nodes * each.node.devices for each in clusters))
 
 
 def _gap(found: Search) -> float | None:
@@ -307,9 +331,11 @@ def _gap(found: Search) -> float | None:
     return None if gap == 1.0 else gap
 
 
-def _best(incumbent: Incumbent) -> BestRun | BestService:
+def _best(incumbent: Incumbent) -> BestRun | BestService | BestSharing:
     answer = incumbent.answer
-    kind = BestRun if isinstance(answer, RunAnswer) else BestService
+    kind = next(
+        best for best in (BestRun, BestService, BestSharing) if issubclass(best, type(answer))
+    )
     values = {field.name: getattr(answer, field.name) for field in fields(type(answer))}
     return kind(**values, set_=incumbent.settings)
 
@@ -338,7 +364,7 @@ def _ties(incumbent: Incumbent, best: Incumbent) -> bool:
     return incumbent.cost / best.cost <= best.answer.interval.high_s / best.answer.step_time_s
 
 
-def _scenario(layouts: StepLayouts | ServiceLayouts, best: Incumbent) -> dict[str, Any]:
+def _scenario(layouts: Found, best: Incumbent) -> dict[str, Any]:
     """Return the scenario of a layout as plain values of a file."""
     loaded, values = layouts.base(best.at)
     if isinstance(best.answer, ServeAnswer) and best.answer.steady is not None:
@@ -346,7 +372,7 @@ def _scenario(layouts: StepLayouts | ServiceLayouts, best: Incumbent) -> dict[st
     return dict(to_jsonable_python(file_values(loaded, values)))
 
 
-def _counts(layouts: StepLayouts | ServiceLayouts, found: Search) -> LayoutCounts:
+def _counts(layouts: Found, found: Search) -> LayoutCounts:
     excluded = sum(layouts.rules.values()) + sum(found.invalid.values())
     memory, limited = layouts.memory + found.memory, layouts.limited
     bounded = layouts.possible - excluded - memory - limited - found.replayed - found.open
@@ -356,7 +382,7 @@ def _counts(layouts: StepLayouts | ServiceLayouts, found: Search) -> LayoutCount
     )
 
 
-def _rules(layouts: StepLayouts | ServiceLayouts, found: Search) -> tuple[RuleCount, ...]:
+def _rules(layouts: Found, found: Search) -> tuple[RuleCount, ...]:
     """Return the rules with their counts; those that differ in numbers only are one."""
     counts, first = Counter[str](), dict[str, str]()
     for why, count in (*layouts.rules.items(), *found.invalid.items()):
@@ -367,7 +393,7 @@ def _rules(layouts: StepLayouts | ServiceLayouts, found: Search) -> tuple[RuleCo
 
 
 def _fronts(
-    ranked: Sequence[RankedLayout], by: Measure, loaded: Sequence[LoadedJob]
+    ranked: Sequence[RankedLayout], by: Measure, loaded: Sequence[LoadedScenario]
 ) -> Iterator[ParetoFront]:
     """Yield the fronts over measures that vary.
 
@@ -384,7 +410,7 @@ def _fronts(
             yield ParetoFront(name, pareto_front(numbers, by, table[name]))
 
 
-def _nearest(layouts: StepLayouts | ServiceLayouts, found: Search) -> str | None:
+def _nearest(layouts: Found, found: Search) -> str | None:
     """Return the layout that comes nearest to the limits, and what it misses."""
     if found.missed:
         nearest = found.missed[0]
@@ -398,9 +424,7 @@ def _nearest(layouts: StepLayouts | ServiceLayouts, found: Search) -> str | None
 # --- differences ----------------------------------------------------------------------------------
 
 
-def _differences(
-    layouts: StepLayouts | ServiceLayouts, found: Search
-) -> Iterator[LayoutDifference]:
+def _differences(layouts: Found, found: Search) -> Iterator[LayoutDifference]:
     """Yield the best layout compared with the next worse one and with that of the scenario."""
     if not found.incumbents:
         return
@@ -457,7 +481,7 @@ LEFT_OUT: Final = ("published", "scaling", "assumed")
 """Keys of a scenario that belong to its own layout."""
 
 
-def file_values(loaded: LoadedJob, values: Mapping[str, Any]) -> dict[str, Any]:
+def file_values(loaded: LoadedScenario, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a scenario file that is loaded with its changes and other values.
 
     Parameters
@@ -483,6 +507,7 @@ def _put(data: Any, path: tuple[str | int, ...], value: Any) -> None:
     words = WORDS if "load" in data else {}
     *way, last = path
     for key in way:
+        key = int(key) if isinstance(data, list) else key
         inner = data.get(key) if isinstance(data, dict) else data[key]
         if isinstance(inner, str):
             inner = {words.get(str(key), "name"): inner}

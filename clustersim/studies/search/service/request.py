@@ -16,7 +16,6 @@ from clustersim.errors import ScenarioError
 from clustersim.runs.variants import Run, Variant
 from clustersim.runs.workers import Workers
 from clustersim.scenario.load import LoadedService, load_service
-from clustersim.scenario.ranges import values_of
 from clustersim.scenario.serving import ServingPlanFile
 from clustersim.simulation.limits import (
     Limits,
@@ -26,6 +25,7 @@ from clustersim.simulation.limits import (
     read_limits,
 )
 from clustersim.simulation.measures import QUEUE_GROWTH, Measure, check_measure, measures_of
+from clustersim.studies.search.free_values import freed_values
 from clustersim.studies.search.loop import NO_DEADLINE, Deadline, Layouts, OnProgress, cost_of
 from clustersim.studies.search.service.candidates import Candidate, Candidates, bounded_layouts
 from clustersim.studies.search.service.layouts import FREE
@@ -179,7 +179,7 @@ def service_request(
         allowed[change.text.partition("=")[0]] = _counts([change], f"--set {change.text}")
     axes: list[tuple[Change, ...]] = []
     for text in free:
-        key, values = _freed(text)
+        key, values = freed_values(text, FREE)
         if key not in FREE:
             axes.append(values)
         elif values:
@@ -325,18 +325,6 @@ def _hopeful(ahead: Sequence[Candidate], used: Floats) -> tuple[int, ...]:
     tight = np.array([each.layout.plain for each in ahead], dtype=np.bool_)
     firsts = (np.flatnonzero(tight & (used <= share))[:1].tolist() for share in SHARES)
     return tuple(dict.fromkeys(at for first in firsts for at in first))
-
-
-def _freed(text: str) -> tuple[str, tuple[Change, ...]]:
-    """Return a key and its values from ``key=values``; none for a key that is free anyway."""
-    key, equals, listed = text.partition("=")
-    if not equals and key in FREE:
-        return key, ()
-    try:
-        values = values_of(listed)
-    except ValueError as problem:
-        raise ScenarioError(f"--free {text}: {problem}") from None
-    return key, changes_of([f"{key}={value}" for value in values])
 
 
 def _counts(changes: Sequence[Change], where: str) -> list[int]:

@@ -16,11 +16,11 @@ from typing import Any, Final
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.tree import dotted, nearest
-from clustersim.errors import CatalogError, PlanError, ScenarioError
-from clustersim.runs.variants import in_a_line
+from clustersim.errors import ScenarioError
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.ranges import values_of
 from clustersim.simulation.limits import Limits
+from clustersim.studies.search.free_values import check_values
 from clustersim.studies.search.step.space import FREE
 from clustersim.units import parse_number
 
@@ -79,7 +79,7 @@ def freed_of(texts: Sequence[str], base: Loaded) -> Freed:
         if key in FREE and not equals:
             continue
         changes = _changes(key, listed if equals else None, where)
-        _check_values(base, key, changes, where)
+        check_values(base, key, changes, where)
         if key in FREE:
             values[key] = tuple(_value(key, change) for change in changes)
         else:
@@ -108,18 +108,6 @@ def _value(key: str, change: Change) -> Any:
     if key == "plan.layers" and isinstance(change.value, list):
         return tuple(change.value)
     return change.value
-
-
-def _check_values(base: Loaded, key: str, changes: Sequence[Change], where: str) -> None:
-    """Check that a scenario can have a key and its values."""
-    for change in changes:
-        try:
-            base.changed([change])
-        except PlanError:
-            continue
-        except (ScenarioError, CatalogError) as problem:
-            line = in_a_line(problem).replace(f"{change.place}: ", "")
-            raise ScenarioError(f"{where}: {line}") from None
 
 
 def split_limits(limits: Limits) -> tuple[Ranges, Limits]:

@@ -1,0 +1,1 @@
+"""The rules for nodes of a shared machine that are searched."""
