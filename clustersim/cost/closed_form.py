@@ -199,8 +199,9 @@ def _pieces(protocol: Protocol, steps: StepCounts, moving: float) -> float:
 
 
 def message_cost(
-    nbytes: float, network: bool, bandwidth: float, path: float, library: Library
-) -> Cost:
+    nbytes: float, network: bool, bandwidth: float, path: float, library: Library,
+    algorithm: str = "send",
+) -> Cost:  # fmt: skip
     r"""Return the cost of one message between two devices by the protocol that is fastest.
 
     .. math:: t = \max(o + b + a, l) + \frac{S}{\min(B, M) e}
@@ -211,7 +212,7 @@ def message_cost(
     shows.
     """
     costs = []
-    for protocol in protocols(library, "send"):
+    for protocol in protocols(library, algorithm):
         hop = protocol.network_hop if network else protocol.device_hop
         latency = max(library.call_overhead + protocol.base + hop, path)
         wire = nbytes / protocol.bandwidth

@@ -3,6 +3,7 @@
 A scenario with the key `jobs` is one; `clustersim share` simulates it.
 """
 
+from math import prod
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -33,7 +34,7 @@ def _operation(name: str) -> str:
 
 
 class TrafficFile(Strict):
-    """Traffic of a job that is no training: one collective, save or load after another."""
+    """Traffic of a job that is no training: a collective, save, load or exchange, repeated."""
 
     collective: Annotated[str, AfterValidator(_operation)] | None = Field(
         None, description="operation of all its devices"
@@ -41,14 +42,27 @@ class TrafficFile(Strict):
     storage: Literal["write", "read"] | None = Field(
         None, description="instead of a collective, what its nodes do with the machine's storage"
     )
+    halo: Annotated[list[Count], Field(min_length=2, max_length=4)] | None = Field(
+        None,
+        description="instead of a collective, a grid of all its devices, `[8, 8, 4]`, the last axis"
+        " fastest: each sends a face to both neighbours along each axis",
+    )
+    periodic: bool = Field(
+        True, description="whether devices at both ends of an axis of the halo are neighbours"
+    )
     bytes: Bytes
     pause: Seconds = 0.0
     nodes: Nodes = Field(description="number of nodes that take part, with all their devices")
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        if (self.collective is None) == (self.storage is None):
-            raise ValueError("needs a collective or storage, and not both")
+        kinds = self.collective, self.storage, self.halo
+        if sum(kind is not None for kind in kinds) != 1:
+            raise ValueError("needs a collective, storage or a halo, and only one of them")
+        if self.halo is None and "periodic" in self.model_fields_set:
+            raise ValueError("periodic: has no effect without a halo (leave it out)")
+        if self.halo is not None and prod(self.halo) < 2:
+            raise ValueError("halo: has one device, which has no neighbour (a larger grid)")
         return self
 
 

@@ -121,4 +121,4 @@ def test_saves_that_leave_the_storage_alone_are_rejected(tmp_path, capsys):
     job = {"traffic": {"bytes": "1 GB", "nodes": 1}}
     file.write_text(json.dumps({"title": "t", "cluster": {"name": "selene", "nodes": 8},
                                 "jobs": [job]}))  # fmt: skip
-    assert "needs a collective or storage, and not both" in rejected(capsys, "share", file)
+    assert "needs a collective, storage or a halo, and only one" in rejected(capsys, "share", file)

@@ -141,12 +141,18 @@ def paths_between(cluster: Cluster, sources: Integers, targets: Integers) -> Hop
 
 
 def message_rows(
-    cluster: Cluster, name: str, nbytes: float, sources: Integers, targets: Integers
-) -> TrafficRows:
-    """Return messages of `nbytes` from devices to others, sent together, as one row of traffic."""
+    cluster: Cluster, name: str, nbytes: float, sources: Integers, targets: Integers,
+    algorithm: str = "send",
+) -> TrafficRows:  # fmt: skip
+    """Return messages of `nbytes` from devices to others, sent together, as one row of traffic.
+
+    Parameters
+    ----------
+    algorithm : of the library, whose protocols the messages have
+    """
     paths = paths_between(cluster, sources[None], targets[None])
     network, rate, latency = paths.network[0], float(paths.rates[0]), float(paths.latency[0])
-    cost = message_cost(nbytes, bool(network), rate, latency, cluster.library)
+    cost = message_cost(nbytes, bool(network), rate, latency, cluster.library, algorithm)
     amounts = (np.array([each]) for each in (cost.nbytes, cost.latency, cost.rate))
     return TrafficRows(name, paths.crossings, *amounts)
 

@@ -3,14 +3,15 @@
 scenario --its layout, on its nodes of the machine--> compilation --folded--> operations
 service  --its mean step----------------------------------------------^
 trace    --on its nodes---------------------------------------------^
-traffic  --one collective after another-----------------------------^
+traffic  --one collective or exchange after another-----------------^
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from math import prod
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -29,6 +30,7 @@ from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.compile import Compilation
 from clustersim.program.fold import Folded, JobTraffic
 from clustersim.program.job import Job
+from clustersim.program.movement.transfers import message_rows
 from clustersim.program.operations import Operations
 from clustersim.program.traced import TracedProgram
 from clustersim.scenario.load import (
@@ -43,6 +45,7 @@ from clustersim.scenario.origins import UNTITLED, Origin, origin_of
 from clustersim.scenario.sharing import JobFile, TrafficFile
 from clustersim.scenario.traced import TraceFile
 from clustersim.scenario.training import CheckpointFile
+from clustersim.simulation.sharing.halo import faces
 from clustersim.simulation.sharing.job import SharedJob
 from clustersim.simulation.sharing.services import SharedService
 from clustersim.simulation.sharing.storage import SharedStorage
@@ -61,6 +64,7 @@ from clustersim.simulation.training_run.checkpoint_flows import copy_seconds, ra
 from clustersim.topology.accelerator import build_accelerator
 from clustersim.topology.cluster import Cluster
 from clustersim.traffic import Traffic, TrafficRows, bytes_by_link
+from clustersim.units import counted
 
 TRAFFIC: Final = ("traffic",)
 """Name of the traffic of a job that is plain traffic."""
@@ -122,6 +126,7 @@ class SharedStep(SharedJob):
         self._loaded, self._job = loaded, job
         self._bound = loaded.scenario.fusion_bound
         self._compilation = Compilation(job, fusion_bound=self._bound)
+        self._alone = cache(self._replayed_alone)  # once for it and all that meet others
 
     @property
     def carried(self) -> tuple[Integers, Floats]:
@@ -141,9 +146,12 @@ class SharedStep(SharedJob):
             return traffic
         return traffic._replace(joint={**traffic.joint, SAVE: self._saves.rows})
 
-    @cached_property
+    @property
     def alone(self) -> float | None:
         """Time of a step with the machine to itself [s]; None with saves."""
+        return self._alone()
+
+    def _replayed_alone(self) -> float | None:
         if self._saves is not None:
             return None
         scenario = self._loaded.scenario
@@ -170,7 +178,7 @@ class SharedStep(SharedJob):
 
 
 class SharedTraffic(SharedJob):
-    """A job that runs one collective, save or load after another."""
+    """A job that runs one collective, exchange, save or load after another."""
 
     kind = "traffic"
 
@@ -271,7 +279,7 @@ class Draft:
         """Return the job on its nodes."""
         start, traffic, trace = self.file.start, self.file.traffic, self.file.trace
         if traffic is not None:
-            rows = _rows(name, traffic, nodes, cluster, storage)
+            rows = self._rows(name, traffic, nodes, cluster, storage)
             return SharedTraffic(name, traffic, rows, cluster, nodes, start)
         if self.trace is not None and trace is not None:
             return SharedTrace(name, self.trace, trace, cluster, nodes, start)
@@ -415,14 +423,28 @@ class Draft:
         ]
         return replace(job, causes=tuple(causes))
 
+    def _rows(
+        self, name: str, file: TrafficFile, nodes: tuple[int, ...], cluster: Cluster,
+        storage: SharedStorage,
+    ) -> TrafficRows:  # fmt: skip
+        """Return the traffic of a job that is plain traffic, in one row."""
+        if file.storage is not None:
+            return storage.moved(name, nodes, file.bytes, reads=file.storage == "read")
+        size = cluster.node.devices
+        devices = (np.array(nodes)[:, None] * size + np.arange(size)).ravel()
+        if file.halo is not None:
+            self._check_grid(file.halo, len(devices))
+            ends = (devices[each] for each in faces(file.halo, periodic=file.periodic))
+            chosen = cluster.library.choices.get("send", ("send",))[0]
+            return message_rows(cluster, name, file.bytes, *ends, algorithm=chosen)
+        assert file.collective is not None
+        communicator = Communicator(cluster, devices.reshape(1, -1))
+        return communicator.traffic_rows(name, file.collective, file.bytes)
 
-def _rows(
-    name: str, file: TrafficFile, nodes: tuple[int, ...], cluster: Cluster, storage: SharedStorage
-) -> TrafficRows:
-    """Return the traffic of a job that is plain traffic, in one row."""
-    if file.storage is not None:
-        return storage.moved(name, nodes, file.bytes, reads=file.storage == "read")
-    assert file.collective is not None
-    devices = np.array(nodes)[:, None] * cluster.node.devices + np.arange(cluster.node.devices)
-    communicator = Communicator(cluster, devices.reshape(1, -1))
-    return communicator.traffic_rows(name, file.collective, file.bytes)
+    def _check_grid(self, lengths: Sequence[int], devices: int) -> None:
+        if prod(lengths) != devices:
+            raise ScenarioError(
+                f"{self.where('traffic', 'halo')}: {' x '.join(map(str, lengths))} is"
+                f" {counted(prod(lengths), 'device')}, and"
+                f" {counted(devices // self._size, 'node')} have {devices:,} (make them equal)"
+            )
