@@ -434,9 +434,11 @@ class Draft:
         devices = (np.array(nodes)[:, None] * size + np.arange(size)).ravel()
         if file.halo is not None:
             self._check_grid(file.halo, len(devices))
-            ends = (devices[each] for each in faces(file.halo, periodic=file.periodic))
-            chosen = cluster.library.choices.get("send", ("send",))[0]
-            return message_rows(cluster, name, file.bytes, *ends, algorithm=chosen)
+            sources, targets = faces(file.halo, periodic=file.periodic)
+            return message_rows(
+                cluster, name, file.bytes, devices[sources], devices[targets],
+                algorithm=cluster.library.choices.get("send", ("send",))[0],
+            )  # fmt: skip
         assert file.collective is not None
         communicator = Communicator(cluster, devices.reshape(1, -1))
         return communicator.traffic_rows(name, file.collective, file.bytes)
