@@ -6,20 +6,21 @@ chain                       one after another, each with a launch overhead
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields, replace
-from operator import add, attrgetter
-from typing import Final
+from operator import add
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from clustersim.answers import record
+from clustersim.answers import in_brief
 from clustersim.arrays import Floats
+from clustersim.bounded_cache import BoundedCache
 from clustersim.cost.kernels.attention import flash_seconds
 from clustersim.cost.kernels.products import gemm_seconds
 from clustersim.topology.accelerator import Accelerator
 from clustersim.workload.kernels import (
     Collective,
     Flash,
+    Gemm,
     Kernel,
     Overlapped,
     Stream,
@@ -32,8 +33,7 @@ def pass_seconds(nbytes: float, device: Accelerator) -> float:
     return nbytes / (device.memory_bandwidth * share)
 
 
-@record
-class Seconds:
+class Seconds(NamedTuple):
     """Time of a chain of kernels, by component [s].
 
     Attributes
@@ -87,23 +87,33 @@ class Seconds:
         """All components."""
         return self.busy + self.dispatch
 
-    def __add__(self, other: "Seconds") -> "Seconds":
-        return Seconds(*map(add, _values(self), _values(other)))
+    def __repr__(self) -> str:
+        """Return the components in one short line."""
+        return in_brief(self)
 
-    def __mul__(self, times: int) -> "Seconds":
-        return Seconds(*(value * times for value in _values(self)))
+    def __add__(self, other: "Seconds") -> "Seconds":  # type: ignore[override]
+        return Seconds(*map(add, self, other))
+
+    def __mul__(self, times: float) -> "Seconds":  # type: ignore[override]
+        values: Iterable[Any] = self
+        return Seconds(*[value * times for value in values])
+
+    @classmethod
+    def sum(cls, chains: Iterable["Seconds"]) -> "Seconds":
+        """Return the time of chains one after another."""
+        return cls(*map(sum, zip(*chains, strict=True)))
 
     def skewed(self, skew: float) -> "Seconds":
         """Return the chain with a wait for a rank that computes `skew` times as long."""
-        return replace(self, imbalance=self.imbalance + (skew - 1) * self.compute)
+        return self._replace(imbalance=self.imbalance + (skew - 1) * self.compute)
 
     def captured(self) -> "Seconds":
         """Return the chain with its kernels in a graph, none issued separately."""
-        return replace(self, launches=0, autograd=0.0)
+        return self._replace(launches=0, autograd=0.0)
 
     def of_backward(self) -> "Seconds":
         """Return the chain with its kernels issued by the autograd engine."""
-        return replace(self, autograd=self.launches)
+        return self._replace(autograd=self.launches)
 
     def dispatched(
         self, seconds: float, replay: float = 0.0, autograd: float | None = None, *,
@@ -118,17 +128,13 @@ class Seconds:
         """
         issued = self.issued(seconds, replay, autograd)
         idle = max(self.dispatch, issued - self.busy)
-        return replace(self, dispatch=issued if waits else idle)
+        return self._replace(dispatch=issued if waits else idle)
 
     def issued(self, seconds: float, replay: float = 0.0, autograd: float | None = None) -> float:
         """Return the time of the host to issue the chain, as in `dispatched` [s]."""
         backward = seconds if autograd is None else autograd
         issued = (self.launches - self.autograd) * seconds + self.autograd * backward
         return issued + self.replays * replay
-
-
-_values: Final = attrgetter(*(field.name for field in fields(Seconds)))
-"""The components of seconds in order, a third of the time of looking up each by its name."""
 
 
 def followed_seconds(chain: Iterable[tuple[float, Floats | float]]) -> Floats:
@@ -164,7 +170,7 @@ def overlapped_step(own: Seconds, other: Seconds, occupied: float, share: float 
     """
     hidden = share * min(own.expert, other.compute)
     slowed = own.slowed + occupied * hidden
-    return replace(own, expert=own.expert - hidden, slowed=slowed, dispatch=0.0)
+    return own._replace(expert=own.expert - hidden, slowed=slowed, dispatch=0.0)
 
 
 def chain_seconds(
@@ -180,10 +186,7 @@ def chain_seconds(
     moved : time of a collective [s]
     occupied : share of the device's compute units that a collective takes from concurrent kernels
     """
-    total = Seconds()
-    for kernel in kernels:
-        total += _seconds(kernel, device, moved, occupied)
-    return total
+    return Seconds.sum(_seconds(kernel, device, moved, occupied) for kernel in kernels)
 
 
 def _seconds(
@@ -198,6 +201,19 @@ def _seconds(
         return inner + _communication(kernel.moved, exposed) + slowed
     if isinstance(kernel, Collective):
         return _communication(kernel, moved(kernel))
+    key = id(device), type(kernel), kernel
+    return _PRICED.get(key, 1, lambda: (_alone(kernel, device), device))[0]
+
+
+_PRICED: Final = BoundedCache(1 << 14, 1)
+"""The latest kernels by device: layouts of a sweep and of a search have most of them in common.
+
+A device that is kept has its number to itself.
+"""
+
+
+def _alone(kernel: Gemm | Stream | Flash, device: Accelerator) -> Seconds:
+    """Return the time of a kernel that no collective concerns."""
     if isinstance(kernel, Stream):
         pause = kernel.launches * device.launch_overhead
         return Seconds(stream=pass_seconds(kernel.nbytes, device) + pause, launches=kernel.launches)

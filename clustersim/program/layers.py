@@ -48,12 +48,18 @@ class Layers:
         self._stack = model.stack
         kinds = dict.fromkeys(self._stack)
         self._ops = {layer: layer_ops(shard, layer) for layer in kinds}
-        self._again = {layer: recompute.of(ops) for layer, ops in self._ops.items()}
+        repeated = {layer: recompute.of(ops) for layer, ops in self._ops.items()}
         self._captured = {
             layer: captured_ops(shard, layer, graph_parts) if graph_parts else frozenset[str]()
             for layer in kinds
         }
         self._followed = {layer: captured_ops(shard, layer, ("experts",)) for layer in kinds}
+        outputs, nothing = recompute.outputs, frozenset[str]()
+        self._places = {
+            (applies, layer): StackedLayer(layer, names if applies else nothing, outputs)
+            for layer, names in repeated.items()
+            for applies in (False, True)
+        }
         self._chunks = list(product(range(plan.pipeline), range(plan.chunks)))
         self._stacks = {chunk: self._stacked(*chunk) for chunk in self._chunks}
         numbers: dict[Hashable, int] = {}
@@ -65,16 +71,11 @@ class Layers:
 
     def _stacked(self, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
         first = sum(len(self._plan.layers_of(stage, c)) for c in range(chunk))
-        layers = [self._stack[number] for number in self._plan.layers_of(stage, chunk)]
+        applies, recomputed = self._recompute.applies, self._places
         return tuple(
-            StackedLayer(layer, self._recomputed(layer, stage, index), self._recompute.outputs)
-            for index, layer in enumerate(layers, first)
+            recomputed[applies(stage, index), self._stack[number]]
+            for index, number in enumerate(self._plan.layers_of(stage, chunk), first)
         )
-
-    def _recomputed(self, layer: Layer, stage: int, index: int) -> frozenset[str]:
-        if not self._recompute.applies(stage, index):
-            return frozenset()
-        return self._again[layer]
 
     def stacked(self, stage: int, chunk: int) -> tuple[StackedLayer, ...]:
         """Return the layers of a chunk of a stage, in order."""

@@ -20,6 +20,7 @@ from statistics import NormalDist
 from typing import Final
 
 from clustersim.answers import in_brief, record
+from clustersim.bounded_cache import BoundedCache
 from clustersim.catalog.finding import entry_names
 from clustersim.catalog.records.accelerators import (
     AcceleratorRecord,
@@ -365,7 +366,13 @@ def slowest_of(device: Accelerator, devices: int) -> Accelerator:
     devices : that wait for each other [count]
     """
     clock = slowest_clock(device.clock_spread, devices)
-    return device if clock == 1 else clocked(device, clock)
+    if clock == 1:
+        return device
+    return _SLOWEST.get((id(device), clock), 1, lambda: (clocked(device, clock), device))[0]
+
+
+_SLOWEST: Final = BoundedCache(64, 1)
+"""The slowest of the latest devices: kernels that have been priced on one are known on it."""
 
 
 def slowest_clock(spread: float, devices: int) -> float:

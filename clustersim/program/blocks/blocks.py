@@ -7,7 +7,6 @@ parameters has 205,000 blocks of six kinds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain, product
 from typing import Final
@@ -203,8 +202,8 @@ class Blocks:
         if work.transfers:
             exposed = self._exposed_moves(work, kind, pattern)
             if job.adapter_units:  # the host cannot issue ahead while the device waits for a layer
-                issued = replace(seconds, launches=seconds.launches + exposed.launches)
-                seconds = replace(seconds, dispatch=job.dispatch.of(issued).dispatch)
+                issued = seconds._replace(launches=seconds.launches + exposed.launches)
+                seconds = seconds._replace(dispatch=job.dispatch.of(issued).dispatch)
             seconds += exposed
         return job.dispatch.of(seconds), repeated
 

@@ -6,7 +6,6 @@ The time of each different layer is computed once, not for each microbatch.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
 from clustersim.arrays import Floats
@@ -65,7 +64,7 @@ class LayerTimes:
             graph = Seconds(replays=float(bool(captured)))
             own = self._ops(ops, kind, pattern, captured) + graph
             if kind == FORWARD and self._job.experts.synchronised:
-                own = replace(own, dispatch=float(self.followed(stacked, pattern)))
+                own = own._replace(dispatch=float(self.followed(stacked, pattern)))
             self._known[key] = own, self._ops(recomputed, FORWARD, pattern, captured)
         return self._known[key]
 
@@ -127,10 +126,10 @@ class LayerTimes:
         self, ops: Iterable[Op], kind: str, pattern: Pattern, captured: Collection[str]
     ) -> Seconds:
         """Return the time of operations forward or backward, some of them captured in a graph."""
-        total = Seconds()
+        times = []
         for op in ops:
             kernels = op.forward if kind == FORWARD else backward_kernels(op.backward, kind)
             seconds = self.chain(kernels, pattern).skewed(op.skew)
             seconds = seconds if kind == FORWARD else seconds.of_backward()
-            total += seconds.captured() if op.name in captured else seconds
-        return total
+            times.append(seconds.captured() if op.name in captured else seconds)
+        return Seconds.sum(times)

@@ -1,6 +1,7 @@
 """From a scenario to a job: model, layout, machine, and where each rank runs."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from threading import local
 from typing import Any, Final
@@ -278,7 +279,12 @@ def schedule_of(loaded: Loaded) -> Schedule:
 def schedule_named(name: str, framework: FrameworkRecord) -> Schedule:
     """Return a schedule by its name, as a framework runs it."""
     facts = framework.pipeline
-    return SCHEDULES[name].as_run(forwards_first=facts.forwards_first, deferred=facts.head_deferred)
+    return _as_run(name, facts.forwards_first, facts.head_deferred)
+
+
+@lru_cache(maxsize=256)  # one object for all layouts of a search
+def _as_run(name: str, forwards_first: bool, deferred: int) -> Schedule:
+    return SCHEDULES[name].as_run(forwards_first=forwards_first, deferred=deferred)
 
 
 def schedule_file(loaded: Loaded) -> Path | None:
@@ -301,8 +307,8 @@ def layers_of(rule: str | Sequence[int], model: Transformer, parts: int) -> tupl
     if not isinstance(rule, str):
         return tuple(rule)
     if rule == "by-work":
-        work = [multiplied(model, layer) for layer in model.stack]
-        return by_work(work, model.vocab * model.hidden, parts)
+        work = {layer: multiplied(model, layer) for layer in dict.fromkeys(model.stack)}
+        return by_work([work[layer] for layer in model.stack], model.vocab * model.hidden, parts)
     if rule == "even":
         return even_layers(layers, parts) if layers % parts == 0 else ()
     return {"with-ends": with_ends, "filled": filled}[rule](layers, parts)

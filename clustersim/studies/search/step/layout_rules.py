@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from clustersim.plan.checks import plan_problems
-from clustersim.plan.parallelism import Plan, by_work
+from clustersim.plan.parallelism import Plan, Wiring, by_work
 from clustersim.simulation.step.build import layers_of
 from clustersim.simulation.step.check import MOST_BLOCKS
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
@@ -50,6 +50,7 @@ class LayoutRules:
         offered = self._given.framework.zero
         self._zero = 0 if 0 in offered else min(offered)
         self._layers: dict[tuple[int, Any], tuple[int, ...]] = {}
+        self._most: dict[tuple[Wiring, tuple[int, ...]], int] = {}
 
     def of_mesh(self, mesh: Mesh) -> str | None:
         """Return why no layout of a mesh is valid, or None."""
@@ -184,10 +185,12 @@ class LayoutRules:
         """Return the layers of the largest stage."""
         layers = self._divided(shape.layers, shape, stages)
         wiring = self._jobs.schedule(shape.schedule).wired(stages, shape.chunks)
-        return max(
-            sum(layers[wiring.virtual_stage(stage, chunk)] for chunk in range(shape.chunks))
-            for stage in range(stages)
-        )
+        if (wiring, layers) not in self._most:
+            self._most[wiring, layers] = max(
+                sum(layers[wiring.virtual_stage(stage, chunk)] for chunk in range(shape.chunks))
+                for stage in range(stages)
+            )
+        return self._most[wiring, layers]
 
 
 LAYER_RULES: Final = ("even", "with-ends", "by-work", "filled")

@@ -120,8 +120,11 @@ class Columns:
 
     def carried(self, wiring: Wiring) -> Floats:
         """Return the time of the busiest link for the transfers of a step [s]."""
-        busiest = np.array([links.seconds(wiring) for links in self.links])
-        return np.asarray(self.microbatches * busiest * self.sent)
+        if wiring not in self._stacked:
+            seconds = {links: links.seconds(wiring) for links in dict.fromkeys(self.links)}
+            busiest = np.array([seconds[links] for links in self.links])
+            self._stacked[wiring] = self.microbatches * busiest * self.sent
+        return self._stacked[wiring]
 
     def stacked(self, name: str) -> Floats:
         """Return an array of `CellTimes` of all different cells."""

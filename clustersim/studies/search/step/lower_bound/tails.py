@@ -22,8 +22,9 @@ from clustersim.program.movement.transfers import gathers, reductions
 from clustersim.program.tail import MOST_BUCKETS
 from clustersim.program.weights import on_rank
 from clustersim.studies.search.step.lower_bound.division import StageKinds
-from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives
+from clustersim.studies.search.step.lower_bound.quickest import GroupKey, QuickestCollectives
 from clustersim.workload.finetune import trainable
+from clustersim.workload.kernels import Axis
 from clustersim.workload.parameters import Parameters, embedding_parameters, head_parameters
 
 
@@ -67,6 +68,8 @@ class Tails:
 
     def __init__(self, job: Job, collectives: QuickestCollectives) -> None:
         self._job, self._collectives = job, collectives
+        self._groups: dict[Axis, GroupKey] = {}
+        self._recipe = memory_recipe(job)
         layers = dict.fromkeys(job.model.stack)  # the different ones, in order
         self._layers = [trainable(job.model, layer, job.finetune) for layer in layers]
         self._embedding, self._logits = _ends(job)
@@ -109,7 +112,7 @@ class Tails:
 
     def _held(self, trained: Parameters) -> float:
         """Return the least training states of a rank on its device, with its runtime [B]."""
-        recipe, plan, offload = memory_recipe(self._job), self._job.plan, self._job.offload
+        recipe, plan, offload = self._recipe, self._job.plan, self._job.offload
         if offload.parameters:
             return recipe.runtime
         sharded = on_rank(plan, trained, sharded=True)
@@ -126,8 +129,9 @@ class Tails:
         """Return the costs of collectives that run one after another."""
         costs = []
         for axis, operation, nbytes in calls:
-            key = self._collectives.key(self._job, axis)
-            costs.append(self._collectives.cost(key, operation, nbytes))
+            if axis not in self._groups:
+                self._groups[axis] = self._collectives.key(self._job, axis)
+            costs.append(self._collectives.cost(self._groups[axis], operation, nbytes))
         return [cost for cost in costs if cost is not None]
 
     def _optimiser(self, trained: Parameters) -> float:
