@@ -7,7 +7,7 @@ vector operations and written as Parquet without conversion.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,38 @@ class Track:
     def finish(self) -> float:
         """When the rank finished the step [s]."""
         return max([float(self.end[-1]), *(span.end for span in self.tail)])
+
+
+class Steps(NamedTuple):
+    """The steps of several tracks, one track after another, as columns of `Track`.
+
+    Attributes
+    ----------
+    first : row of the first step of each track, and the number of rows
+    freed : when the compute stream was free after the step [s]
+    """
+
+    first: NDArray[np.int64]
+    free: Floats
+    freed: Floats
+    sent: Floats
+    start: Floats
+    end: Floats
+
+    @classmethod
+    def of(cls, tracks: "Sequence[Track]") -> "Steps":
+        """Return the steps of some tracks."""
+        lengths = [len(track.start) for track in tracks]
+        return cls(
+            np.cumsum([0, *lengths]),
+            np.concatenate([track.free[:-1] for track in tracks]),
+            np.concatenate([track.free[1:] for track in tracks]),
+            *(np.concatenate([getattr(t, name) for t in tracks]) for name in cls._fields[3:]),
+        )
+
+    def of_rows(self, values: Any) -> NDArray[Any]:
+        """Return values of tracks for each of their rows."""
+        return np.repeat(np.array(values), np.diff(self.first))
 
 
 class CollectiveSpan(NamedTuple):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -35,6 +36,7 @@ from pydantic_core import PydanticUseDefault
 
 from clustersim import units
 from clustersim.answers import brief_text
+from clustersim.bounded_cache import BoundedCache
 from clustersim.escaping import one_line
 
 T = TypeVar("T")
@@ -323,12 +325,26 @@ STATED: Final = "stated by the user"
 """The reason for a value that has no other."""
 
 
-def stated_keys(record: BaseModel, where: str = "") -> Iterator[str]:
-    """Yield the dotted keys of a record whose only proof is that the user states them."""
+_STATED: Final = BoundedCache(64, 1)
+"""Such keys of the latest records; a record that is kept has its number to itself."""
+
+
+def stated_keys(record: BaseModel, where: str = "") -> list[str]:
+    """Return the dotted keys of a record whose only proof is that the user states them."""
+    compute = partial(_with_stated_keys, record, where)
+    keys = _STATED.get((id(record), where), 1, compute)[1]
+    return [*keys]
+
+
+def _with_stated_keys(record: BaseModel, where: str) -> tuple[BaseModel, list[str]]:
+    return record, [*_stated_keys(record, where)]
+
+
+def _stated_keys(record: BaseModel, where: str) -> Iterator[str]:
     for key, fact in facts(record, where):
         if fact.assumed == STATED:
             yield key
     for name in type(record).model_fields:
         inner = getattr(record, name)
         if isinstance(inner, Record):
-            yield from stated_keys(inner, f"{where}.{name}" if where else name)
+            yield from _stated_keys(inner, f"{where}.{name}" if where else name)

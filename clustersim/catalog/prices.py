@@ -4,6 +4,7 @@ topologies/prices/<accelerator>.yaml   dated quotes of rental and purchase
 topologies/sites/<name>.yaml           cooling, carbon intensity and price of electricity
 """
 
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -61,6 +62,7 @@ class SiteRecord(Record):
     electricity: Fact[NotNegative] | None = None
 
 
+@lru_cache(maxsize=64)
 def find_prices(accelerator: str) -> PricesRecord | None:
     """Return the prices of an accelerator; None without any."""
     if accelerator not in entry_names("prices"):

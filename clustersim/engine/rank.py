@@ -283,17 +283,16 @@ class Rank:
 
     def track(self) -> Track:
         """Return the record of this rank class."""
-        position, program = self.actor.position, self.state.program
-        kind, chunk = program.order.columns(position.stage)
-        microbatch = program.order.inputs[position.stage] // (2 * program.chunks)
+        position = self.actor.position
+        kind, microbatch, chunk = self.state.program.order.track_columns[position.stage]
         return Track(
             replica=position.replica,
             stage=position.stage,
             tensor_rank=position.tensor_rank,
             multiplicity=self.actor.multiplicity,
-            kind=kind.astype(np.int8),
-            microbatch=microbatch.astype(np.int32),
-            chunk=chunk.astype(np.int32),
+            kind=kind,
+            microbatch=microbatch,
+            chunk=chunk,
             **self.columns(),
             tail=tuple(self.tail),
         )

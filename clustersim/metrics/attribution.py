@@ -13,15 +13,27 @@ tail      data_, embedding_communication, synchronisation, optimiser; waiting un
           ranks are ready, and until the end of the step, is bubble_drain
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.answers import record
 from clustersim.program.program import Actor, Block, Program
-from clustersim.timeline import EMBEDDING, GRADIENTS, NORM, OPTIMISER, PARAMETERS, Timeline, Track
+from clustersim.timeline import (
+    BATCH,
+    EMBEDDING,
+    GRADIENTS,
+    NORM,
+    OPTIMISER,
+    PARAMETERS,
+    Floats,
+    Steps,
+    Timeline,
+    Track,
+    in_batches,
+)
 
 PARTS = (
     "matmul",
@@ -64,59 +76,86 @@ TAIL_PARTS: Final = {
 
 def attribute(track: Track, actor: Actor, duration: float) -> dict[str, float]:
     """Return the seconds of each component of one rank class; their sum is `duration` [s]."""
-    parts = dict.fromkeys(PARTS, 0.0)
-    _blocks(parts, track, actor)
-    _waits(parts, track)
-    for span in track.tail:
-        parts["bubble_drain"] += span.start - span.ready
-        parts[TAIL_PARTS[span.name]] += span.end - span.start
-    parts["bubble_drain"] += duration - track.finish
-    return parts
+    return next(_attributed([track], [actor], duration))
 
 
-def _blocks(parts: dict[str, float], track: Track, actor: Actor) -> None:
-    for _, own in parts_by_code(track, actor):
-        for part, seconds in own.items():
+def _attributed(
+    tracks: Sequence[Track], actors: Sequence[Actor], duration: float
+) -> Iterator[dict[str, float]]:
+    """Yield the seconds of each component of some rank classes [s]."""
+    steps = Steps.of(tracks)
+    waits = _waits(steps, tracks).tolist()
+    of_blocks = parts_by_code(steps, actors)
+    for track, by_code, waiting in zip(tracks, of_blocks, waits, strict=True):
+        parts = dict.fromkeys(PARTS, 0.0)
+        for own in by_code.values():
+            for part, seconds in own.items():
+                parts[part] += seconds
+        for part, seconds in zip(WAITING, waiting, strict=True):
             parts[part] += seconds
+        for span in track.tail:
+            parts["bubble_drain"] += span.start - span.ready
+            parts[TAIL_PARTS[span.name]] += span.end - span.start
+        parts["bubble_drain"] += duration - track.finish
+        yield parts
 
 
-def parts_by_code(
-    track: Track, actor: Actor
-) -> Iterator[tuple[NDArray[np.int64], dict[str, float]]]:
-    """Yield the blocks of each code by their indices, and their seconds by component [s].
+def parts_by_code(steps: Steps, actors: Sequence[Actor]) -> Iterator[dict[int, dict[str, float]]]:
+    """Yield, for each of some rank classes, the seconds of the blocks of each code by component.
 
-    The sum of these components is the time of the blocks.
+    The sum of these components is the time of the blocks [s].  Codes have their numbers in the
+    order.
     """
-    steps = actor.order.steps_of[actor.position.stage]
-    for code, block in actor.blocks.items():
-        rows = steps[code]
-        yield rows, _parts_of(block, rows, track, actor)
+    known = actors[0].order.codes
+    width = len(known)
+    rows = code_rows(steps, actors)
+
+    def by_code(weights: Floats | None = None) -> Any:
+        return np.bincount(rows, weights, width * len(actors)).reshape(-1, width).tolist()
+
+    counts, taken = by_code(), by_code(steps.end - steps.start)
+    extra = [actor.extra for actor in actors]
+    drawn = by_code(_joined(extra, steps)) if any(e is not None for e in extra) else None
+    for rank, actor in enumerate(actors):
+        yield {
+            code: _parts_of(
+                actor.blocks[known[code]],
+                int(count),
+                taken[rank][code],
+                0.0 if drawn is None else drawn[rank][code],
+            )
+            for code, count in enumerate(counts[rank])
+            if count
+        }
 
 
-def _parts_of(
-    block: Block, rows: NDArray[np.int64], track: Track, actor: Actor
-) -> dict[str, float]:
-    seconds, count = block.seconds, len(rows)
-    parts = {
-        part: count * seconds_each
-        for part, seconds_each in (
-            ("matmul", seconds.gemm),
-            ("attention", seconds.attention),
-            ("memory_bound", seconds.stream),
-            ("dispatch", seconds.dispatch),
-            ("tensor_communication", 0.0 if block.units is None else seconds.tensor),
-            ("context_communication", seconds.context),
-            ("expert_communication", seconds.expert),
-            ("sharding_communication", seconds.data),
-            ("host_transfer", seconds.host),
-            ("imbalance", seconds.imbalance),
-            ("overlap_slowdown", seconds.slowed),
-            ("disturbance", block.late),
-        )
-    }
-    taken = float((track.end[rows] - track.start[rows]).sum())
+def code_rows(steps: Steps, actors: Sequence[Actor]) -> NDArray[np.int64]:
+    """Return the code of each step of some rank classes, those of each class behind the others."""
+    width = len(actors[0].order.codes)
+    codes = np.concatenate([actor.order.of[actor.position.stage] for actor in actors])
+    rows: NDArray[np.int64] = codes + steps.of_rows(range(0, width * len(actors), width))
+    return rows
+
+
+def _joined(extra: Sequence[Floats | None], steps: Steps) -> Floats:
+    """Return additional times of all steps of some rank classes [s]."""
+    lengths = np.diff(steps.first).tolist()
+    return np.concatenate(
+        [np.zeros(n) if one is None else one for one, n in zip(extra, lengths, strict=True)]
+    )
+
+
+def _parts_of(block: Block, count: int, taken: float, drawn: float) -> dict[str, float]:
+    """Return the seconds of equal blocks by component.
+
+    Parameters
+    ----------
+    count, taken : number of blocks, and time that they took [s]
+    drawn : of it, additional time that differs at random [s]
+    """
+    parts = {part: count * seconds for part, seconds in _parts_of_each(block)}
+    seconds = block.seconds
     fixed = seconds.total if block.units is not None else seconds.total - seconds.tensor
-    drawn = 0.0 if actor.extra is None else float(actor.extra[rows].sum())
     parts["disturbance"] += drawn
     rest = taken - count * (fixed + block.late) - drawn
     if rest > ROUNDING * taken:
@@ -124,6 +163,24 @@ def _parts_of(
     elif block.late or drawn:  # longer kernels hide more of the moves of a block unit by unit
         parts["disturbance"] += rest
     return parts
+
+
+def _parts_of_each(block: Block) -> tuple[tuple[str, float], ...]:
+    seconds = block.seconds
+    return (
+        ("matmul", seconds.gemm),
+        ("attention", seconds.attention),
+        ("memory_bound", seconds.stream),
+        ("dispatch", seconds.dispatch),
+        ("tensor_communication", 0.0 if block.units is None else seconds.tensor),
+        ("context_communication", seconds.context),
+        ("expert_communication", seconds.expert),
+        ("sharding_communication", seconds.data),
+        ("host_transfer", seconds.host),
+        ("imbalance", seconds.imbalance),
+        ("overlap_slowdown", seconds.slowed),
+        ("disturbance", block.late),
+    )
 
 
 def _slowed_by_sharing(block: Block) -> str:
@@ -137,31 +194,50 @@ def _slowed_by_sharing(block: Block) -> str:
     return f"{max(exposed, key=exposed.__getitem__)}_communication"
 
 
-def _waits(parts: dict[str, float], track: Track) -> None:
-    free, start, end = track.free, track.start, track.end
-    rows = len(start)
+WAITING: Final = ("pipeline_communication", *BUBBLES)
+"""Components of a rank between its blocks."""
+
+
+def _waits(steps: Steps, tracks: Sequence[Track]) -> NDArray[np.float64]:
+    """Return the seconds of `WAITING` of some rank classes, a row for each [s]."""
     exposed = np.where(
-        np.isnan(track.sent), 0.0, np.maximum(0.0, start - np.fmax(free[:rows], track.sent))
+        np.isnan(steps.sent),
+        0.0,
+        np.maximum(0.0, steps.start - np.fmax(steps.free, steps.sent)),
     )
-    idle = start - free[:rows] - exposed
-    first_backward = int(np.argmax(track.backward))
-    last_forward = rows - 1 - int(np.argmax(~track.backward[::-1]))
-    parts["pipeline_communication"] += float(exposed.sum() + (free[1:] - end).sum())
-    parts["bubble_fill"] += float(idle[: first_backward + 1].sum())
-    parts["bubble_steady"] += float(idle[first_backward + 1 : last_forward + 1].sum())
-    parts["bubble_drain"] += float(idle[max(first_backward, last_forward) + 1 :].sum())
+    idle = steps.start - steps.free - exposed
+    sent = np.add.reduceat(exposed + (steps.freed - steps.end), steps.first[:-1])
+    bounds = steps.first[:-1, None] + np.array([_phases(track.backward) for track in tracks])
+    sums = np.add.reduceat(np.append(idle, 0.0), bounds[:, :-1].ravel()).reshape(-1, len(BUBBLES))
+    return np.column_stack([sent, np.where(np.diff(bounds, axis=1) > 0, sums, 0.0)])
 
 
-def average(timeline: Timeline, actors: Iterable[Actor]) -> dict[str, float]:
+def _phases(backward: NDArray[np.bool_]) -> tuple[int, int, int, int]:
+    """Return the rows at which a rank begins to fill, is steady, drains, and has finished."""
+    steady = int(np.argmax(backward)) + 1
+    last_forward = len(backward) - 1 - int(np.argmax(~backward[::-1]))
+    return 0, steady, max(steady, last_forward + 1), len(backward)
+
+
+def average(timeline: Timeline, actors: Sequence[Actor]) -> dict[str, float]:
     """Return the seconds of each component, mean of all ranks; their sum is the step time [s]."""
-    duration = timeline.duration
     totals = dict.fromkeys(PARTS, 0.0)
-    ranks = 0
-    for track, actor in zip(timeline.tracks, actors, strict=True):
-        ranks += track.multiplicity
-        for name, seconds in attribute(track, actor, duration).items():
-            totals[name] += track.multiplicity * seconds
+    ranks = sum(track.multiplicity for track in timeline.tracks)
+    for tracks, of_tracks in in_parts(timeline, actors):
+        attributed = _attributed(tracks, of_tracks, timeline.duration)
+        for track, parts in zip(tracks, attributed, strict=True):
+            for name, seconds in parts.items():
+                totals[name] += track.multiplicity * seconds
     return {name: seconds / ranks for name, seconds in totals.items()}
+
+
+def in_parts(
+    timeline: Timeline, actors: Sequence[Actor]
+) -> Iterator[tuple[tuple[Track, ...], tuple[Actor, ...]]]:
+    """Yield rank classes some at a time, so that arrays of their steps are not too long."""
+    ranks = [*zip(timeline.tracks, actors, strict=True)]
+    for some in in_batches(ranks, [len(track.start) for track, _ in ranks], BATCH):
+        yield tuple(track for track, _ in some), tuple(actor for _, actor in some)
 
 
 def recomputed(program: Program) -> float:

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clustersim.answers import in_brief, record
 from clustersim.cost.power import Draw, MachinePower
-from clustersim.metrics.attribution import TAIL_PARTS, parts_by_code
+from clustersim.metrics.attribution import TAIL_PARTS, code_rows, in_parts, parts_by_code
 from clustersim.program.program import Actor
-from clustersim.timeline import Floats, Timeline, Track
+from clustersim.timeline import Floats, Steps, Timeline, Track
 
 
 class PowerTrace(NamedTuple):
@@ -95,16 +96,17 @@ def step_energy(attribution: Mapping[str, float], machine: MachinePower) -> Step
 
 
 class _Levels(NamedTuple):
-    """Power of a device of one rank class: from `start[i]` to the next start [s], [W]."""
+    """Power of devices of some rank classes: from `start[i]` on, the one of `rank[i]` [s], [W]."""
 
+    rank: NDArray[np.int64]
     start: Floats
     watts: Floats
 
     @property
     def changes(self) -> Floats:
-        """Change of the power at each start, from 0 before the first one [W]."""
+        """Change of the power at each start, from 0 before the first one of a rank class [W]."""
         changes = self.watts.copy()
-        changes[1:] -= self.watts[:-1]
+        changes[1:] -= np.where(self.rank[1:] == self.rank[:-1], self.watts[:-1], 0.0)
         return changes
 
 
@@ -113,10 +115,11 @@ def power_trace(timeline: Timeline, actors: Sequence[Actor], machine: MachinePow
     ranks = sum(track.multiplicity for track in timeline.tracks)
     share = machine.devices / ranks  # devices without a rank are assumed to do as the others
     times, changes = [], []
-    for track, actor in zip(timeline.tracks, actors, strict=True):
-        levels = _levels(track, actor, timeline.duration, machine)
+    for tracks, of_tracks in in_parts(timeline, actors):
+        levels = _levels(tracks, of_tracks, timeline.duration, machine)
+        devices = share * np.array([track.multiplicity for track in tracks])
         times.append(levels.start)
-        changes.append(share * track.multiplicity * levels.changes)
+        changes.append(devices[levels.rank] * levels.changes)
     at, change = np.concatenate(times), np.concatenate(changes)
     order = np.argsort(at, kind="stable")  # which merges what is in order already
     at = at[order]
@@ -127,36 +130,52 @@ def power_trace(timeline: Timeline, actors: Sequence[Actor], machine: MachinePow
     return PowerTrace(np.append(at[first], timeline.duration), rest + slope * device)
 
 
-def _levels(track: Track, actor: Actor, duration: float, machine: MachinePower) -> _Levels:
-    """Return the power of a rank class from the start of the step to its end."""
-    waiting, moving = machine.in_state("waiting"), machine.in_state("communication")
-    free, start, end = track.free, track.start, track.end
-    watts = np.zeros(len(start))
-    for rows, parts in parts_by_code(track, actor):
-        taken = sum(parts.values())
-        watts[rows] = _energy(parts, machine) / taken if taken else waiting
-    arrival = np.where(np.isnan(track.sent), start, np.fmax(free[: len(start)], track.sent))
-    arrival = np.minimum(arrival, start)
-    of_steps = 4 * len(start)
-    edges = np.empty(of_steps + 2 * len(track.tail) + 2)
-    levels = np.full(len(edges), waiting)
-    for offset, times in enumerate((free[:-1], arrival, start, end)):
-        edges[offset:of_steps:4] = times
-    levels[1:of_steps:2], levels[2:of_steps:4] = moving, watts
-    for at, span in enumerate(track.tail):
-        edges[of_steps + 2 * at :][:2] = span.ready, span.start
-        levels[of_steps + 2 * at + 1] = machine.watts(TAIL_PARTS[span.name])
-    edges[-2:] = track.finish, duration
-    return _lasting(edges, levels)
+def _levels(
+    tracks: Sequence[Track], actors: Sequence[Actor], duration: float, machine: MachinePower
+) -> _Levels:
+    """Return the power of some rank classes from the start of the step to its end."""
+    steps = Steps.of(tracks)
+    arrival = np.where(np.isnan(steps.sent), steps.start, np.fmax(steps.free, steps.sent))
+    arrival = np.minimum(arrival, steps.start)
+    more = [2 * len(track.tail) + 2 for track in tracks]  # edges of a rank after its steps
+    before = np.cumsum([0, *more])
+    at = 4 * np.arange(len(steps.start)) + steps.of_rows(before[:-1])
+    edges = np.empty(4 * len(steps.start) + before[-1])
+    levels = np.full(len(edges), machine.in_state("waiting"))
+    for offset, times in enumerate((steps.free, arrival, steps.start, steps.end)):
+        edges[at + offset] = times
+    levels[at + 1] = levels[at + 3] = machine.in_state("communication")
+    levels[at + 2] = _watts(steps, actors, machine)
+    ends = 4 * steps.first[1:] + before[:-1]
+    for end, track in zip(ends.tolist(), tracks, strict=True):
+        for span in track.tail:
+            edges[end : end + 2] = span.ready, span.start
+            levels[end + 1] = machine.watts(TAIL_PARTS[span.name])
+            end += 2
+        edges[end : end + 2] = track.finish, duration
+    rank = np.repeat(np.arange(len(tracks)), 4 * np.diff(steps.first) + np.array(more))
+    return _lasting(rank, edges, levels)
 
 
-def _lasting(edges: Floats, watts: Floats) -> _Levels:
-    """Return the levels that last, each where it begins; the last edge is the end."""
+def _watts(steps: Steps, actors: Sequence[Actor], machine: MachinePower) -> Floats:
+    """Return the power of a device in each block: the mean of all blocks of a code [W]."""
+    waiting = machine.in_state("waiting")
+    watts = np.zeros((len(actors), len(actors[0].order.codes)))
+    for rank, by_code in enumerate(parts_by_code(steps, actors)):
+        for code, parts in by_code.items():
+            taken = sum(parts.values())
+            watts[rank, code] = _energy(parts, machine) / taken if taken else waiting
+    return watts.ravel()[code_rows(steps, actors)]
+
+
+def _lasting(rank: NDArray[np.int64], edges: Floats, watts: Floats) -> _Levels:
+    """Return the levels that last, each where it begins; the last edge of a rank is the end."""
     lasting = np.flatnonzero(edges[1:] > edges[:-1])
     changes = np.ones(len(lasting), dtype=np.bool_)
-    np.not_equal(watts[lasting[1:]], watts[lasting[:-1]], out=changes[1:])
+    before, after = lasting[:-1], lasting[1:]
+    changes[1:] = (watts[after] != watts[before]) | (rank[after] != rank[before])
     changing = lasting[changes]
-    return _Levels(edges[changing], watts[changing])
+    return _Levels(rank[changing], edges[changing], watts[changing])
 
 
 def _energy(parts: Mapping[str, float], machine: MachinePower) -> float:

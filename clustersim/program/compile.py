@@ -6,7 +6,7 @@ job --blocks--> work and time of each step
 """
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -115,7 +115,7 @@ class Compilation:
             fused=self.fused,
             carried=carried,
             limits=self._usage.limits(),
-            crossings=self._usage.crossings(carried, self._split),
+            find_crossings=partial(self._usage.crossings, carried, self._split),
         )
 
     @cached_property

@@ -4,7 +4,7 @@ A program gives each rank class its steps, and for each kind of step a `Block` o
 `Traffic` of its result, and the operations after the last step.
 """
 
-from dataclasses import field
+from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -173,7 +173,7 @@ class Program:
     fused : whether collectives are fused into blocks
     carried : every link in use, with its load in the step
     limits : for each kind of communication in the step, the link that limits it
-    crossings : what crosses the links with the highest load, by their names
+    find_crossings : returns what crosses the links with the highest load, by their names
     """
 
     actors: tuple[Actor, ...]
@@ -187,7 +187,12 @@ class Program:
     fused: Fused
     carried: LinksInUse
     limits: dict[str, Limit]
-    crossings: dict[str, Crossing] = field(default_factory=dict)
+    find_crossings: Callable[[], dict[str, Crossing]] = dict
+
+    @cached_property
+    def crossings(self) -> dict[str, Crossing]:
+        """What crosses the links with the highest load, by their names."""
+        return self.find_crossings()
 
     @property
     def order(self) -> Order:

@@ -9,10 +9,11 @@ A study uses its files as they are when a process first needs them.
 import uuid
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Lock
 from typing import Final
 
+from clustersim.bounded_cache import BoundedCache
 from clustersim.catalog.changes import Change, Settings, changes_of
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.scenario.load import LoadedScenario, load_any
@@ -23,6 +24,9 @@ _RECORDS: Final = frozenset(path[0] for path in REFERENCES if len(path) == 1)
 
 _MOST: Final = 16
 """Number of scenarios that are kept."""
+
+_LATEST: Final = 128
+"""Number of variants that are kept, from their keys to their runs."""
 
 
 class ScenarioFiles:
@@ -38,6 +42,7 @@ class ScenarioFiles:
     def __init__(self, study: str = "") -> None:
         self._study = study or uuid.uuid4().hex
         self._bases: dict[Hashable, LoadedScenario | None] = {}
+        self._latest = BoundedCache(_LATEST, 1)
         self._lock = Lock()  # a Dask worker runs tasks in threads
 
     def __reduce__(self) -> tuple[Callable[[str], "ScenarioFiles"], tuple[str]]:
@@ -57,6 +62,10 @@ class ScenarioFiles:
             one line for each problem.
         """
         changes = changes_of(settings)
+        compute = partial(self._load, scenario, changes)
+        return self._latest.get(_key(scenario, changes), 1, compute)
+
+    def _load(self, scenario: str, changes: tuple[Change, ...]) -> LoadedScenario:
         of_records = [change for change in changes if change.path[0] in _RECORDS]
         with self._lock:
             base = self._base(scenario, of_records)
@@ -70,7 +79,7 @@ class ScenarioFiles:
 
         None where it is invalid so: then the message has to consider all changes.
         """
-        key = scenario, *((change.text, repr(change.value)) for change in changes)
+        key = _key(scenario, changes)
         if key in self._bases:
             base = self._bases.pop(key)
         else:
@@ -87,6 +96,10 @@ class ScenarioFiles:
         """Return a file with changes, on top of the file without any where that is valid."""
         base = self._base(scenario, ()) if changes else None
         return base.changed(changes) if base is not None else load_any(scenario, changes)
+
+
+def _key(scenario: str, changes: Sequence[Change]) -> Hashable:
+    return scenario, *((change.text, repr(change.value)) for change in changes)
 
 
 @lru_cache(maxsize=4)

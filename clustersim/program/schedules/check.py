@@ -8,13 +8,11 @@ A program that fails is drawn, with the first wrong step marked:
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from clustersim.errors import ProgramError
 from clustersim.plan.parallelism import Wiring
 from clustersim.program.program import Program
-from clustersim.program.schedules.steps import Order, Row, Step, receiver_of
-from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
+from clustersim.program.schedules.steps import Row, Step, receiver_of
+from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT
 
 Rows = Sequence[Row]
 
@@ -31,30 +29,10 @@ def check_program(program: Program) -> None:
     Cyclic waits are detected by the replay, at no cost, and by `check_steps`.
     """
     order, wiring, microbatches = program.order, program.wiring, program.microbatches
-    stages = range(program.stages)
-    if doubtful := [s for s in stages if not _runs_each_once(order, s, wiring, microbatches)]:
+    if wiring.copies > 1 or {*order.microbatches} != {microbatches}:
         rows = rows_of(program)
-        for stage in doubtful:
+        for stage in range(program.stages):
             _check_once(rows, stage, microbatches, wiring)
-
-
-def _runs_each_once(order: Order, stage: int, wiring: Wiring, microbatches: int) -> bool:
-    """Return whether each chunk runs each microbatch forward, then backward, whole or split.
-
-    False for paired steps and for other numbers of microbatches, which `_check_once` checks.
-    """
-    if any(code.paired for code in order.codes) or wiring.copies > 1:
-        return False
-    (kinds, _), inputs = order.columns(stage), order.inputs[stage]
-    width = microbatches * wiring.chunks
-    if len(kinds) < 2 * width or inputs.min() < 0 or inputs.max() >= 2 * width:
-        return False
-    index = np.full((len(KINDS), width), -1)
-    index[kinds, inputs // 2] = np.arange(len(kinds))
-    forward, whole, ahead, weight = index
-    apart = (whole < 0) & (ahead > forward) & (weight > ahead)
-    once = (whole > forward) & (ahead < 0) & (weight < 0)
-    return int((index >= 0).sum()) == len(kinds) and bool(((forward >= 0) & (apart | once)).all())
 
 
 def rows_of(program: Program) -> list[Row]:

@@ -94,6 +94,14 @@ class Repetition(NamedTuple):
     shift: int
 
 
+class Columns(NamedTuple):
+    """The steps of a stage as columns of a `Track`: `kind` as its index in `KINDS`."""
+
+    kind: NDArray[np.int8]
+    microbatch: NDArray[np.int32]
+    chunk: NDArray[np.int32]
+
+
 @record
 class Order:
     """The steps of all stages as numbers.
@@ -129,10 +137,45 @@ class Order:
         return kinds[self.of[stage]], chunks[self.of[stage]]
 
     @cached_property
+    def microbatches(self) -> tuple[int, ...]:
+        """For each stage, how many microbatches each chunk runs forward, then backward, once each.
+
+        0 where steps are paired, and where some of them are missing, twice or in another order.
+        """
+        paired = any(code.paired for code in self.codes)
+        return tuple(0 if paired else self._whole_batch(stage) for stage in range(len(self.of)))
+
+    def _whole_batch(self, stage: int) -> int:
+        """Return how many microbatches a stage runs, each whole; 0 where one is not."""
+        (kinds, _), inputs = self.columns(stage), self.inputs[stage]
+        width = int((kinds == KINDS.index(FORWARD)).sum())
+        if not width or width % self.chunks or inputs.min() < 0 or inputs.max() >= 2 * width:
+            return 0
+        index = np.full((len(KINDS), width), -1)
+        index[kinds, inputs // 2] = np.arange(len(kinds))
+        forward, whole, ahead, weight = index
+        apart = (whole < 0) & (ahead > forward) & (weight > ahead)
+        once = (whole > forward) & (ahead < 0) & (weight < 0)
+        each = int((index >= 0).sum()) == len(kinds) and (forward >= 0) & (apart | once)
+        return width // self.chunks if np.all(each) else 0
+
+    @cached_property
     def kinds_and_chunks(self) -> tuple[Numbers, Numbers]:
         """The kind, as an index into `KINDS`, and the chunk of each code."""
         kinds = np.array([KINDS.index(code.kind) for code in self.codes], np.int64)
         return kinds, np.array([code.chunk for code in self.codes], np.int64)
+
+    @cached_property
+    def track_columns(self) -> tuple[Columns, ...]:
+        """The steps of each stage as columns of its record."""
+        return tuple(
+            Columns(
+                kind.astype(np.int8),
+                (self.inputs[stage] // (2 * self.chunks)).astype(np.int32),
+                chunk.astype(np.int32),
+            )
+            for stage, (kind, chunk) in enumerate(map(self.columns, range(len(self.of))))
+        )
 
     @cached_property
     def steps_of(self) -> tuple[dict[Code, Numbers], ...]:
