@@ -12,6 +12,7 @@ import numpy as np
 from clustersim.arrays import Booleans, Integers, ranges
 from clustersim.bounded_cache import BoundedCache
 from clustersim.catalog.records.machines import ClusterRecord
+from clustersim.errors import PlanError
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 from clustersim.topology.fabrics import build_fabric
 from clustersim.topology.fabrics.fabric import Fabric
@@ -112,6 +113,9 @@ class Cluster:
         name_a, name_b = f"n{node_a}", f"n{node_b}"
         if node_a == node_b:
             return list(self.node_at(node_a).hops(name_a, local_a, local_b))
+        if self.fabric.rails_apart and self.rail(a) != self.rail(b):
+            between = self._forwarder(a, b)
+            return [*self.hops(a, between, part), *self.hops(between, b, part)]
         out, home = self.port(a), self.port(b)
         ends = [np.array([number]) for number in (a, b, part)]
         switches = [self._switches(end) for end in ends[:2]]
@@ -139,7 +143,13 @@ class Cluster:
         return _single(self.relayed_routes(np.array([a]), np.array([b])))
 
     def routes(self, a: Integers, b: Integers) -> Routes:
-        """Return the links of messages from devices `a` to devices `b`, each with its latency."""
+        """Return the links of messages from devices `a` to devices `b`, each with its latency.
+
+        Where no cable joins rails, the sender's node forwards to that of the receiver.
+        """
+        return self.relayed_routes(a, b) if self.fabric.rails_apart else self._direct(a, b)
+
+    def _direct(self, a: Integers, b: Integers) -> Routes:
         return self._divided(a, b, self._routes)
 
     @cached_property
@@ -331,16 +341,16 @@ class Cluster:
         rails = self._nics[b % size]
         relayed = (a // size != b // size) & (self._nics[a % size] != rails)
         if not relayed.any():
-            return self.routes(a, b)
+            return self._direct(a, b)
         nics = len(self.node.nic_ends)
         keys, inverse = np.unique(a[relayed] % size * nics + rails[relayed], return_inverse=True)
         relays = np.array([self._relay(*divmod(key, nics)) for key in keys.tolist()])
         neighbours = a[relayed] - a[relayed] % size + relays[inverse]
-        to, on = self.routes(a[relayed], neighbours), self.routes(neighbours, b[relayed])
+        to, on = self._direct(a[relayed], neighbours), self._direct(neighbours, b[relayed])
         counts, links = joined([(to.counts, to.links), (on.counts, on.links)])
         _, shares = joined([(to.counts, to.shares), (on.counts, on.shares)])
         through = Routes(counts, links, to.latency + on.latency, on.network, shares)
-        return interleaved_routes(relayed, through, self.routes(a[~relayed], b[~relayed]))
+        return interleaved_routes(relayed, through, self._direct(a[~relayed], b[~relayed]))
 
     def _relayed_hops(self, a: int, b: int, part: int = 0) -> list[Hop]:
         size, rail = self.node.devices, self.rail(b)
@@ -365,6 +375,23 @@ class Cluster:
                 ),
             )
         return relay
+
+    def _forwarder(self, a: int, b: int) -> int:
+        """Return the device that forwards from rail to rail: of the sender, or of the receiver.
+
+        The receiver's node forwards where the sender's has no NIC on the rail of the receiver.
+        """
+        size, rail = self.node.devices, self.rail(b)
+        if a // size not in self.faults.nodes:
+            return a - a % size + self._relay(a % size, rail)
+        for end, needed in ((a, rail), (b, self.rail(a))):
+            for local, nic in enumerate(self.node_at(end // size).nic_of):
+                if nic == needed:
+                    return end - end % size + local
+        raise PlanError(
+            f"cluster.fabric.links: no NIC that works joins node {a // size} and node {b // size}"
+            f" between rails {self.rail(a)} and {rail}"
+        )
 
     @cached_property
     def _detours(self) -> Detours:

@@ -131,7 +131,7 @@ def test_jobs_of_a_torus_have_blocks():
 
 def candidates(name, total, *counts, files=None, alike=True):
     """Return the candidates of jobs on all nodes of a machine."""
-    fabric = build_cluster(load_cluster(name, ()), total).fabric
+    fabric = build_cluster(load_cluster(name, total), total).fabric
     jobs = [
         Chooser(f"job {number}", number if files is None else files[number], Need(n, "best", ""))
         for number, n in enumerate(counts)

@@ -30,6 +30,7 @@ class ExplicitFabric(Fabric):
     nics : NICs of a node
     ports : the ports of the NICs of each node
     cables : from a switch to each of its neighbours, parallel ones together
+    rails_apart : whether NICs of different numbers are not connected
     """
 
     nics: int
@@ -38,6 +39,7 @@ class ExplicitFabric(Fabric):
     routing: str = "hashed"
     seed: int = 0
     queue_pairs: int = 1
+    rails_apart: bool = False
     _paths_to: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, repr=False)
 
     def port(self, node: int, nic: int) -> Port:
@@ -78,7 +80,7 @@ class ExplicitFabric(Fabric):
 
     def path_count(self, a: Switch, b: Switch) -> int:
         """Return the number of shortest paths from one switch to another."""
-        return self._towards(b)[str(a)][1]
+        return self._towards(b).get(str(a), (0, 0))[1]
 
     def between(self, a: Switch, b: Switch, path_number: int = 0) -> list[Hop]:
         """Return the links of one path, numbered in the order of the cables."""
@@ -160,7 +162,7 @@ class ExplicitFabric(Fabric):
                 2 + self._towards(b)[str(a)][0]
                 for a, first in homes.items()
                 for b, second in homes.items()
-                if len(first | second) > 1
+                if len(first | second) > 1 and str(a) in self._towards(b)
             ),
             default=0,
         )
@@ -187,7 +189,7 @@ def build_explicit(
     Raises
     ------
     CatalogError
-        when a NIC has no cable or two, or when two NICs are not connected.
+        when a NIC has no cable or two, or when two NICs of one number are not connected.
     """
     ports: dict[str, Port] = {}
     cables: Cables = {}
@@ -203,10 +205,10 @@ def build_explicit(
     names_by_node = [[f"n{node}.nic{i}" for i in range(nics)] for node in range(nodes)]
     _check_complete(names_by_node, ports)
     ports_by_node = tuple(tuple(ports[name] for name in names) for names in names_by_node)
-    _check_joined(ports_by_node, cables)
     return ExplicitFabric(
-        nics, ports_by_node, cables, shape.routing or "hashed", shape.seed, shape.queue_pairs
-    )
+        nics, ports_by_node, cables, shape.routing or "hashed", shape.seed, shape.queue_pairs,
+        rails_apart=_rails_apart(ports_by_node, cables),
+    )  # fmt: skip
 
 
 def _plug(number: int, plugs: list[Port], ports: dict[str, Port]) -> None:
@@ -266,13 +268,23 @@ def _check_complete(names_by_node: list[list[str]], ports: dict[str, Port]) -> N
         )
 
 
-def _check_joined(ports_by_node: tuple[tuple[Port, ...], ...], cables: Cables) -> None:
-    first = ports_by_node[0][0]
-    joined = front = {str(first.switch)}
+def _rails_apart(ports_by_node: tuple[tuple[Port, ...], ...], cables: Cables) -> bool:
+    """Return whether rails are connected inside their nodes alone; check that each one is."""
+    rails = [*zip(*ports_by_node, strict=True)]
+    for ports in rails:
+        joined = _reached(ports[0], cables)
+        for port in ports:
+            if str(port.switch) not in joined:
+                names = f"{ports[0].nic_name} and {port.nic_name}"
+                raise CatalogError(f"{KEY}: {names} are not connected")
+    joined = _reached(rails[0][0], cables)
+    return any(str(ports[0].switch) not in joined for ports in rails)
+
+
+def _reached(port: Port, cables: Cables) -> set[str]:
+    """Return the switches that a NIC is connected to."""
+    joined = front = {str(port.switch)}
     while front:
         front = {far for near in front for far in cables.get(near, {})} - joined
         joined = joined | front
-    for ports in ports_by_node:
-        for port in ports:
-            if port.switch not in joined:
-                raise CatalogError(f"{KEY}: {first.nic_name} and {port.nic_name} are not connected")
+    return joined

@@ -122,6 +122,11 @@ class Fabric(ABC):
         return {}
 
     @property
+    def rails_apart(self) -> bool:
+        """Whether no cable joins NICs of different numbers, so that nodes forward between rails."""
+        return False
+
+    @property
     def alike(self) -> bool:
         """Whether nodes below a switch are alike, and switches below one of the next level.
 
