@@ -56,12 +56,15 @@ class _RecordTexts:
 _TEXTS: Final = _RecordTexts()
 
 
-def key_of(loaded: LoadedScenario, within: Mapping[str, float] | None = None) -> str:
+def key_of(
+    loaded: LoadedScenario, within: Mapping[str, float] | None = None, replications: int = 0
+) -> str:
     """Return the key of a loaded scenario: 32 hexadecimal digits.
 
     Parameters
     ----------
     within : limits within which a service runs at its highest rate
+    replications : of a disturbed step that are computed
     """
     scenario = loaded.scenario
     inside: Sequence[str] = ()
@@ -75,10 +78,11 @@ def key_of(loaded: LoadedScenario, within: Mapping[str, float] | None = None) ->
     else:
         file = schedule_file(loaded) if isinstance(loaded, Loaded) else trace_file(loaded)
     records = {key: value for key, value in scenario if isinstance(value, Record)}
+    computed = [each for each in (within, replications or None) if each is not None]
     others = scenario.model_dump(mode="json", by_alias=True, exclude={*_UNUSED, *records})
     return _digest(
         code().encode(),
-        _json([others, loaded.departures, *([] if within is None else [within])]).encode(),
+        _json([others, loaded.departures, *computed]).encode(),
         *(key.encode() for key in inside),
         *(f"{key} {_TEXTS.text(record)}".encode() for key, record in records.items()),
         read_bytes(file) if file is not None and is_file(file) else b"",

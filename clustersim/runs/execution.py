@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypedDict
@@ -77,15 +78,22 @@ class CachedRuns:
         """Runs to have in flight, so that no worker is idle."""
         return self._executor.capacity
 
+    def adopt(self, variant: Variant, future: Future[Run]) -> None:
+        """Take a run that began before there was a run cache; `submit` returns it."""
+        self._variants[future] = variant, _key(variant, self._files)
+
     def submit(self, variant: Variant) -> Future[Run]:
         """Return the run of a variant as a future, which `result` takes."""
         try:
-            key = key_of(variant.load_any(self._files), variant.within)
+            key = _key(variant, self._files)
         except (ScenarioError, CatalogError) as problem:
             return _done(Run(None, INVALID, in_a_line(problem)))
         cached = self._store.get(key, memory_only=variant.memory_first)
         if cached is not None:
             return _done(renamed(cached, variant))
+        running = next((each for each, known in self._variants.items() if known[1] == key), None)
+        if running is not None:
+            return running
         try:
             future = self._executor.submit(partial(run_variant, variant, key, self._files))
         except BrokenExecutor:
@@ -99,7 +107,7 @@ class CachedRuns:
             return future.result()
         variant, key = self._variants.pop(future)
         try:
-            run = future.result()
+            run = replace(future.result(), key=key)
         except BrokenExecutor:
             run = run_lost(variant, key, self._files)
         self.computed += 1
@@ -235,9 +243,13 @@ def _keys_of(variants: Sequence[Variant], files: ScenarioFiles) -> list[KeyOrPro
     return [_key_of(variant, files) for variant in variants]
 
 
+def _key(variant: Variant, files: ScenarioFiles) -> str:
+    return key_of(variant.load_any(files), variant.within, variant.replications)
+
+
 def _key_of(variant: Variant, files: ScenarioFiles) -> KeyOrProblem:
     try:
-        return key_of(variant.load_any(files)), None
+        return _key(variant, files), None
     except (ScenarioError, CatalogError) as problem:
         return None, in_a_line(problem)
     except Exception:  # one fault must not end the others; the run of this key will fail with it

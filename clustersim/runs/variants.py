@@ -32,6 +32,7 @@ from clustersim.simulation.service.serve import serve, serve_at_highest_rate
 from clustersim.simulation.sharing.answer import ShareAnswer
 from clustersim.simulation.sharing.share import share
 from clustersim.simulation.step.answer import RunAnswer
+from clustersim.simulation.step.replications import replicate
 from clustersim.simulation.step.result import Result, usd_per_hour
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
 from clustersim.simulation.trace.answer import TraceAnswer
@@ -65,6 +66,7 @@ class Variant:
     memory_first : whether a job that does not fit in memory is not replayed
     within : limits of a service by measure, within which it runs at its highest rate; at that of
         the scenario if None
+    replications : steps with random numbers of their own whose times the answer has as well
     """
 
     scenario: str
@@ -73,6 +75,7 @@ class Variant:
     problem: str | None = None
     memory_first: bool = False
     within: Mapping[str, float] | None = None
+    replications: int = 0
 
     def load_any(self, files: ScenarioFiles | None = None) -> LoadedScenario:
         """Return the scenario with its changes.
@@ -177,6 +180,8 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
         why = {"usd_per_hour": price} if isinstance(price, str) else {}
         answer = replace(result, training=training).answer
         answer = replace(answer, usd_per_hour=known, unavailable=why)
+        if variant.replications:
+            answer = replace(answer, replications=replicate(loaded, variant.replications))
         return Run(key, RAN, answer=_copied(answer), fresh=True)
     estimate = MemoryEstimate(result.answer, loaded.scenario.devices)
     return Run(key, MEMORY_ONLY, result.reason, estimate=_copied(estimate), fresh=True)

@@ -57,7 +57,7 @@ layout        tensor 1 x pipeline 8 x data 2, 1f1b, ZeRO-1, full recomputation
 batch         32 sequences of 2,048 tokens: 16 microbatches of 1 per replica
 step time     {N} s, {N} tokens/s, {N} sequences/s
 interval      {N} s to {N} s \(level 90 %, from {N} measured runs of {N} sources on .*\)
-FLOP rate     {N} TFLOP/s per device \(MFU {P}\), {N} executed \(HFU {P}\)
+FLOP rate     {N} model TFLOP/s per device \(MFU {P}\), {N} executed \(HFU {P}\)
 bubble        {P} of the step time \({P} of the time without bubbles\)
 time          matmul {P}, bubble {P}(?:, [a-z ]+ {P}){{4}}
 exposed       communication {P}: pipeline {N} m?s, data {N} m?s over n0.dev0>n0.dev1, .*

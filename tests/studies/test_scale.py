@@ -22,9 +22,9 @@ from clustersim.studies.scale import charts
 from clustersim.studies.scale.answer import ScalingAnswer, SkippedPoint
 from clustersim.studies.scale.arguments import ScalingRequest, curves_of
 from clustersim.studies.scale.files import files_of, page
-from clustersim.studies.scale.points import PlannedPoint
+from clustersim.studies.scale.points import REPLICATIONS, PlannedPoint
 from clustersim.studies.scale.scaling_curves import RunPoint, efficiency, loss
-from clustersim.studies.scale.text import format_published, format_skipped, table
+from clustersim.studies.scale.text import format_published, format_skipped, notes, table
 from commands import printed
 from scalings import answer_of, made_up
 from small import EIGHT
@@ -279,8 +279,35 @@ def test_each_point_has_the_interval_of_its_step_and_the_curve_has_cautions():
         numbers = point.measures
         assert numbers["step_time_low_s"] < numbers["step_time_s"] < numbers["step_time_high_s"]
     assert [caution.split()[0] for caution in curve.cautions] == ["90", "random"]
-    assert "TFLOP/s" in heads  # of model FLOPs, next to which a hardware HFU would mislead
+    assert "model TFLOP/s" in heads  # of model FLOPs, next to which a hardware HFU would mislead
     assert ("MFU" in heads, "HFU" in heads) == (True, False)
+
+
+def test_a_curve_with_jitter_had_one_step_for_each_point(tmp_path):
+    """Each point has the spread over seeds of `run --replications`, and its efficiency as well."""
+    jitter = {"type": "jitter", "deviation": 0.05, "each": "step"}
+    stated = {"batch.global": 32, "disturbances": [jitter]}
+    store = tmp_path / "studies.db"
+    answers = [
+        clustersim.scale("frontier-22b", strong=[16, 32], settings=stated, jobs=1, store=store)
+        for _ in range(2)
+    ]
+    curve, _ = (answer.curves[0] for answer in answers)
+    first, last = curve.points
+    low, high = last.efficiency_spread
+    lines = {row.label: row.text for row in notes(curve)}
+    (band,) = charts.efficiency_chart([curve]).bands
+
+    assert answers[0] == answers[1]
+    assert last.replications == clustersim.replicate(
+        "frontier-22b", REPLICATIONS, {**stated, "cluster.nodes": 4, "plan.data": 4}
+    )
+    assert first.efficiency_spread == pytest.approx((1, 1))
+    assert 0 < low < high
+    assert "32 devices" in lines["spread"]
+    assert band.low == pytest.approx((100, 100 * low))
+    assert band.high == pytest.approx((100, 100 * high))
+    assert not any("random times" in caution for caution in curve.cautions)
 
 
 def test_points_that_do_not_fit_are_reported(capsys):

@@ -4,6 +4,7 @@ import json
 import math
 import random
 import time
+from concurrent.futures import wait
 from dataclasses import replace
 from itertools import product
 from statistics import median
@@ -18,6 +19,7 @@ from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError
 from clustersim.exporters.arguments import launch_of, layout_arguments
 from clustersim.memory.peak import estimate_memory
+from clustersim.runs.executors import _Pool
 from clustersim.scenario.load import load
 from clustersim.simulation.limits import read_limits
 from clustersim.simulation.step.build import build_job
@@ -25,6 +27,7 @@ from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
 from clustersim.studies.search import SearchAnswer
 from clustersim.studies.search.files import page
+from clustersim.studies.search.service import candidates
 from clustersim.studies.search.step.arguments import allows, split_limits
 from clustersim.studies.search.step.lower_bound.columns import Column
 from clustersim.studies.search.step.lower_bound.layout_values import Cell, Layout, Mesh, Shape
@@ -579,6 +582,58 @@ def test_a_search_that_is_stopped_is_no_answer_to_a_whole_one(tmp_path, monkeypa
 
     assert short.layouts.open > 0
     assert whole.layouts.open == 0
+
+
+def own_layout_in_time(monkeypatch, place, patched, *arguments, **options):
+    """Return a search whose time is over in a method, when its own layout has been replayed."""
+    clock = SimpleNamespace(perf_counter=lambda: clock.now, now=time.perf_counter())
+    monkeypatch.setattr("clustersim.studies.search.loop.time", clock)
+    plain, submit, running = getattr(place, patched), _Pool.submit, []
+
+    def late(*given, **more):
+        wait(running)
+        clock.now += 2e3
+        return plain(*given, **more)
+
+    def submitted(pool, *task):
+        running.append(submit(pool, *task))
+        return running[-1]
+
+    monkeypatch.setattr(place, patched, late)
+    monkeypatch.setattr(_Pool, "submit", submitted)
+    answer = search(*arguments, seconds=1e3, jobs=1, **options)
+    monkeypatch.undo()
+    return answer
+
+
+def test_a_search_whose_time_ended_before_its_layouts_were_generated_had_no_answer(
+    tmp_path, monkeypatch
+):
+    """On 16,384 devices 20 s ended in an error: the scenario's own layout is the best so far."""
+    file = small(tmp_path)
+    answer = own_layout_in_time(monkeypatch, Space, "_by_stages", file)
+    whole = Space(StepBounds(load(file)).jobs, Choices(load(file))).possible
+    lines = {row.label: row.text for row in rows(answer)}
+
+    assert answer.best.step_time_s == simulate(file).step_time
+    assert (answer.layouts.replayed, answer.layouts.possible) == (1, whole)
+    assert answer.layouts.open == answer.layouts.unbounded == whole - 1
+    assert answer.gap is None
+    assert "before" in lines["proof"]
+    assert "not replayed" not in lines["vs scenario"]
+
+
+def test_the_own_layout_of_a_service_was_not_replayed_before_the_time_was_over(monkeypatch):
+    """Its bound is the first of all, and its replay began before."""
+    service = "llama3-70b-h100-serving"
+    settings = {"load.requests": 16, "load.output": 4}
+    answer = own_layout_in_time(
+        monkeypatch, candidates._Replicas, "bounds", service, settings=settings
+    )
+
+    assert (answer.layouts.replayed, answer.best.set_["plan.tensor"]) == (1, 8)
+    assert answer.layouts.unbounded == answer.layouts.open > 0
+    assert [each.why for each in answer.differences if each.against == "scenario"] == [None]
 
 
 def test_a_search_for_an_infinite_time_ended_in_an_overflow(tmp_path):

@@ -96,7 +96,7 @@ def _cards(result: "Result") -> list[Card]:
             f"{sequences} of {result.scenario.batch.sequence:,} tokens",
         ),
         Card(
-            "FLOP rate per device",
+            "Model FLOP rate per device",
             f"{model:.1f} TFLOP/s",
             f"MFU {percent(result.mfu)}; executed {executed:.1f} TFLOP/s,"
             f" HFU {percent(result.hfu)}; MFU {UNMASKED}",

@@ -195,7 +195,7 @@ def _speed(result: "Result") -> list[Row]:
         Row("interval", _interval(result.interval)),
         Row(
             "FLOP rate",
-            f"{model:.1f} TFLOP/s per device (MFU {percent(result.mfu)}),"
+            f"{model:.1f} model TFLOP/s per device (MFU {percent(result.mfu)}),"
             f" {executed:.1f} executed{skipped} (HFU {percent(result.hfu)})",
         ),
         *([Row("MFU", UNMASKED)] if result.mfu > 1 else []),

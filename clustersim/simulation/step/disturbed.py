@@ -77,6 +77,12 @@ def _cause(disturbance: Disturbance, devices: frozenset[int] | None) -> Cause:
     return _CAUSES[type(disturbance)](disturbance, common)
 
 
+def is_random(loaded: Loaded) -> bool:
+    """Return whether a step differs from the next one."""
+    causes = (_cause(d, None) for d in loaded.scenario.disturbances if type(d) not in _FAULTS)
+    return any(cause.random for cause in causes)
+
+
 def shared_causes(loaded: LoadedSharing, devices: frozenset[int]) -> tuple[Cause, ...]:
     """Return the causes of delay of a shared machine that concern a job on some of its devices.
 

@@ -6,6 +6,7 @@ from typing import Final, Literal
 from clustersim.answers import Presentable, record
 from clustersim.runs.table import Numbers
 from clustersim.simulation.measures import Kind as AnswerKind
+from clustersim.simulation.step.answer import Replications
 from clustersim.studies.scale.points import Kind
 
 Work = Literal["tokens", "model FLOPs", "steps"]
@@ -37,6 +38,9 @@ class ScalingPoint:
         device of a shared machine; they add up to it [s]
     loss : loss of efficiency by part; all of them add up to 1 - `efficiency`
     bottleneck : what limits it, in words
+    replications : the step time over several steps with random numbers of their own, and what each
+        disturbance costs; null without random disturbances
+    efficiency_spread : 10th and 90th percentile of the efficiency over these steps
     """
 
     scenario: str
@@ -52,6 +56,8 @@ class ScalingPoint:
     attribution: Mapping[str, float]
     loss: Mapping[str, float]
     bottleneck: str
+    replications: Replications | None = None
+    efficiency_spread: tuple[float, float] | None = None
 
 
 @record

@@ -3,11 +3,19 @@
 Curves differ by marker as well as by colour; published points are hollow, ideal lines thin.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from clustersim.render.charts.bars import Step, Waterfall
-from clustersim.render.charts.lines import Lines, Series, Stroke, colour_at, marker_at, reference
+from clustersim.render.charts.lines import (
+    Band,
+    Lines,
+    Series,
+    Stroke,
+    colour_at,
+    marker_at,
+    reference,
+)
 from clustersim.render.charts.picture import Axis
 from clustersim.render.tables import percent
 from clustersim.reports.measures import part_kind, part_name
@@ -92,7 +100,18 @@ def efficiency_chart(curves: Sequence[ScalingCurve]) -> Lines:
         x=_devices(curves),
         y=Axis("efficiency", "%", limits=(max(0.0, min(*seen, 90.0) - 3), max(seen) + 3)),
         series=tuple(series),
+        bands=tuple(_bands(curves)),
     )
+
+
+def _bands(curves: Sequence[ScalingCurve]) -> Iterator[Band]:
+    """Yield where the efficiencies of the middle 80 % of replications are."""
+    for curve in curves:
+        spread = [(float(p.devices), p.efficiency_spread) for p in curve.points]
+        known = [(devices, *ends) for devices, ends in spread if ends is not None]
+        if len(known) > 1:
+            devices, low, high = zip(*known, strict=True)
+            yield Band(devices, *(tuple(100 * end for end in ends) for ends in (low, high)))
 
 
 def _predicted(

@@ -8,7 +8,7 @@
 A number of devices that is invalid is a point with a reason; it is skipped, the others are run.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, lcm
 from pathlib import Path
@@ -20,13 +20,17 @@ from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import Value, Variant, in_a_line
-from clustersim.scenario.load import LoadedService, LoadedSharing, LoadedWork, load_work
+from clustersim.scenario.load import Loaded, LoadedService, LoadedSharing, LoadedWork, load_work
 from clustersim.scenario.scaling import PointFile
 from clustersim.simulation.service.serve import check_service
 from clustersim.simulation.sharing.machine import SharedMachine
 from clustersim.simulation.step.build import build_job
+from clustersim.simulation.step.disturbed import is_random
 
 Kind = Literal["weak", "strong"]
+
+REPLICATIONS: Final = 8
+"""Steps with random numbers of their own at each point that has random disturbances."""
 
 SIZED: Final = ("concurrency", "rate", "offline", "batch")
 """Loads of a service that can grow."""
@@ -181,6 +185,8 @@ def _planned(variant: Variant, loaded: LoadedWork, *, own: bool) -> PlannedPoint
     sequence = 0 if isinstance(loaded, LoadedService) else loaded.scenario.batch.sequence
     model = (loaded.scenario.model.model_dump_json(), sequence)
     size = next(iter(_sizes(loaded).values()), None)
+    if isinstance(loaded, Loaded) and is_random(loaded):
+        variant = replace(variant, replications=REPLICATIONS)
     return PlannedPoint(variant, devices, nodes, size, model, own)
 
 

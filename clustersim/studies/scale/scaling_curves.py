@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Final, Unpack
 
+import numpy as np
+
 from clustersim.catalog.changes import Settings
 from clustersim.memory.room import outcome_of
 from clustersim.runs.arguments import settings_of, study_of
@@ -23,7 +25,7 @@ from clustersim.scenario.origins import scenario_text
 from clustersim.scenario.scaling import EFFICIENCY, PublishedPoint
 from clustersim.simulation.published import PublishedCheck
 from clustersim.simulation.sharing.answer import ShareAnswer
-from clustersim.simulation.step.answer import RunAnswer
+from clustersim.simulation.step.answer import Replications, RunAnswer
 from clustersim.studies.scale.answer import (
     FLOPS,
     STEPS,
@@ -70,6 +72,11 @@ class RunPoint:
             return numbers["tflops_per_device_model"]
         prompts_only = "ttft" in numbers and "tpot" not in numbers
         return numbers[f"{'total_' if prompts_only else ''}tokens_per_s_per_device"]
+
+    @property
+    def replications(self) -> Replications | None:
+        """Its step over several seeds; None of a service, and without random disturbances."""
+        return self.answer.replications if isinstance(self.answer, RunAnswer) else None
 
     @property
     def attribution(self) -> Mapping[str, float]:
@@ -247,7 +254,23 @@ def _point(run: RunPoint, reference: RunPoint) -> ScalingPoint:
         attribution=run.attribution,
         loss=loss(run, reference),
         bottleneck=answer.facts().get("bottleneck", ""),
+        replications=run.replications,
+        efficiency_spread=_spread(run, reference),
     )
+
+
+def _spread(run: RunPoint, reference: RunPoint) -> tuple[float, float] | None:
+    """Return the percentiles of the efficiency over replications; None without them.
+
+    Each step is compared with the one of the reference that has the same random numbers.
+    """
+    own, other = run.replications, reference.replications
+    if own is None or other is None:
+        return None
+    steps, before = np.array(own.steps_s), np.array(other.steps_s)
+    ratios = steps[0] / steps * before / before[0]
+    low, high = np.quantile(efficiency(run, reference) * ratios, (0.1, 0.9)).tolist()
+    return low, high
 
 
 def published_results(

@@ -17,7 +17,7 @@ from clustersim.studies.scale.answer import (
     ScalingPoint,
     SkippedPoint,
 )
-from clustersim.units import counted, format_number
+from clustersim.units import counted, format_number, format_seconds
 
 NAMED: Final = 4
 """Parts of a loss that are named; the others are one number."""
@@ -122,6 +122,7 @@ def notes(curve: ScalingCurve) -> list[Row]:
     assumed = f"{counted(len(curve.assumed), 'key')}: {', '.join(curve.assumed)}"
     return [
         *([Row("loss", format_loss(curve))] if len(curve.points) > 1 else []),
+        *_spread(curve),
         *(Row("published", format_published(number, curve)) for number in curve.published),
         *(
             [Row("MFU", UNMASKED)]
@@ -134,6 +135,19 @@ def notes(curve: ScalingCurve) -> list[Row]:
         *(Row("caution", caution, caution=True) for caution in curve.cautions),
         *([Row("assumed", assumed)] if curve.assumed else []),
     ]
+
+
+def _spread(curve: ScalingCurve) -> Iterator[Row]:
+    """Yield the step times and efficiencies of the middle 80 % of replications."""
+    texts, count = [], 0
+    for point in curve.points:
+        if point.replications is not None and point.efficiency_spread is not None:
+            count, of = point.replications.count, point.replications.quantiles
+            steps = f"{format_seconds(of.p10_s)} to {format_seconds(of.p90_s)}"
+            low, high = map(percent, point.efficiency_spread)
+            texts.append(f"{point.devices:,} devices {steps}, efficiency {low} to {high}")
+    if texts:
+        yield Row("spread", f"80 % of {count} steps with other random times: {'; '.join(texts)}")
 
 
 def _queues(curve: ScalingCurve) -> Iterator[Row]:

@@ -27,6 +27,10 @@ POLL: Final = 1.0
 """Time between two looks at the clock while runs are computed [s]."""
 
 
+class TimeOverError(ScenarioError):
+    """The time of a search is over before anything is known."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Layouts(ABC):
     """Valid layouts of some scenarios that can fit, by their bounds.
@@ -38,8 +42,8 @@ class Layouts(ABC):
     limits : worst values of measures
     loaded : the scenarios that are searched
     costs : lower bound of the cost of each layout, in ascending order
-    hopeful : layouts to replay first: the scenario's own, then the one that is most likely to meet
-        the limits before others
+    own_places : of the scenarios' own layouts, which are replayed before all others
+    hopeful : layouts to replay next: those that are most likely to meet the limits
     possible : layouts before any of them is excluded [count]
     memory : layouts that memory excludes [count]
     limited : layouts that a bound excludes by a limit [count]
@@ -52,6 +56,7 @@ class Layouts(ABC):
     limits: Mapping[str, float]
     loaded: Sequence[LoadedScenario]
     costs: Floats
+    own_places: Sequence[int] = ()
     hopeful: Sequence[int] = ()
     possible: int
     memory: int
@@ -182,13 +187,13 @@ class Deadline:
 
         Raises
         ------
-        ScenarioError
+        TimeOverError
             in one line.
         """
         if self.stopped():
-            raise ScenarioError("the search was stopped before any layout was replayed")
+            raise TimeOverError("the search was stopped before any layout was replayed")
         if not self.remaining:
-            raise ScenarioError(
+            raise TimeOverError(
                 f"--seconds {self.seconds:g}: the bounds of the first layouts take longer, so that"
                 " none was replayed (allow more time, or fix keys of the layout with --set)"
             )
@@ -233,20 +238,30 @@ class Search:
 
     def run(self, on_progress: OnProgress) -> None:
         """Replay layouts until the incumbents are proven, or the time is over."""
+        for own in self.layouts.own_places[:1]:  # which began before the layouts were known
+            self._early.add(own)
+            self._start(own)
         while self.deadline.remaining:
             capacity = self.runs.capacity
             while len(self._running) < capacity and (at := self._following()) is not None:
-                self._running[self.runs.submit(self.layouts.variant(at))] = at
+                self._start(at)
             if not self._running:
                 break
-            patience = min(POLL, self.deadline.remaining)
-            for future in wait(self._running, patience, FIRST_COMPLETED).done:
-                self._collect(self._running.pop(future), self.runs.result(future))
+            self._collect_done(min(POLL, self.deadline.remaining))
             on_progress(self.progress)
+        if self._running:
+            self._collect_done(0)
+
+    def _start(self, at: int) -> None:
+        self._running[self.runs.submit(self.layouts.variant(at))] = at
+
+    def _collect_done(self, patience: float) -> None:
+        for future in wait(self._running, patience, FIRST_COMPLETED).done:
+            self._collect(self._running.pop(future), self.runs.result(future))
 
     def _following(self) -> int | None:
         """Return the layout to replay next; None if there is none that could be better."""
-        for at in self.layouts.hopeful:
+        for at in (*self.layouts.own_places, *self.layouts.hopeful):
             if at not in self._early and self._next <= at < self._ahead:
                 self._early.add(at)
                 return at

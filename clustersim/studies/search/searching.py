@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from math import inf, isfinite
 from pathlib import Path
 from statistics import median
@@ -27,7 +28,7 @@ from clustersim.runs.execution import CachedRuns, files_of
 from clustersim.runs.executors import workers
 from clustersim.runs.progress import usual_progress
 from clustersim.runs.store import Store, run_cache
-from clustersim.runs.variants import ScenarioAnswer
+from clustersim.runs.variants import ScenarioAnswer, run_variant
 from clustersim.scenario.costs import rate_text
 from clustersim.scenario.load import LoadedScenario, load
 from clustersim.scenario.origins import kind_of, scenario_text
@@ -230,9 +231,15 @@ def _search(
     with workers(jobs, executor=executor, endable=ends) as computing:
         if computing.elsewhere:
             computing.carry(files_of(request.variants()))
+        first = computing.submit(partial(run_variant, request.first, None)) if ends else None
         layouts = request.layouts(computing, on_progress, deadline)
+        if layouts.unbounded and not layouts.costs.any() and not (first and first.done()):
+            deadline.check()
         with run_cache(path) as cache:  # is created after invalid input has been rejected
-            search = Search(layouts, CachedRuns(computing, cache), most, gap, deadline)
+            runs = CachedRuns(computing, cache)
+            if first is not None:
+                runs.adopt(request.first, first)
+            search = Search(layouts, runs, most, gap, deadline)
             search.run(on_progress)
             answer = conclude(request, layouts, search, began)
             if not deadline.remaining:

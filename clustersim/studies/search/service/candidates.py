@@ -37,11 +37,13 @@ class Candidate:
     ----------
     base : place of its scenario
     bound : measures that no replay of it exceeds
+    own : whether it is the layout of the scenario itself
     """
 
     base: int
     layout: ServiceLayout
     bound: Mapping[str, float]
+    own: bool = False
 
 
 @dataclass
@@ -54,12 +56,14 @@ class Candidates:
     fit : those that are valid and fit
     memory : number of those that do not fit
     excluded : reasons of invalid layouts, and the number of layouts of each
+    unbounded : number of those whose bounds were not known in time
     """
 
     possible: int = 0
     fit: list[Candidate] = field(default_factory=list)
     memory: int = 0
     excluded: dict[str, int] = field(default_factory=dict)
+    unbounded: int = 0
 
     def exclude(self, why: str) -> None:
         """Count an invalid layout."""
@@ -79,15 +83,19 @@ def bounded_layouts(
 
     Parameters
     ----------
-    deadline : at which all bounds must be known
+    deadline : at which those that are known suffice; of each scenario's own layout they are
     free : whether requests arrive at the highest rate, and not at that of the scenario
     """
     found = Candidates()
     for place, base in enumerate(bases):
         replicas = _Replicas(base, free)
-        for layout in layouts_of(base.scenario, devices, allowed, pools=pools):
-            deadline.check()
+        every = layouts_of(base.scenario, devices, allowed, pools=pools)
+        both = [(layout.is_of(base.scenario), layout) for layout in every]
+        for own, layout in sorted(both, key=lambda one: not one[0]):
             found.possible += 1
+            if not (own or deadline.remaining):
+                found.unbounded += 1
+                continue
             try:
                 bounds = replicas.bounds(layout)
             except PlanError as problem:
@@ -100,7 +108,7 @@ def bounded_layouts(
                 bounds, replicas.load, layout.devices, replicas.before,
                 base.scenario.percentile_names,
             )  # fmt: skip
-            found.fit.append(Candidate(place, layout, measures))
+            found.fit.append(Candidate(place, layout, measures, own))
     return found
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
-from clustersim.scenario.serving import ServingScenario
+from clustersim.scenario.serving import ServingPlanFile, ServingScenario
 
 DEGREES: Final = ("tensor", "pipeline", "expert", "attention_data", "replicas")
 """Keys of a layout, of either pool."""
@@ -49,6 +49,13 @@ class ServiceLayout:
     def plain(self) -> bool:
         """Whether it has neither pools nor pipelines."""
         return len(self.pools) == 1 and self.pools[0]["pipeline"] == 1
+
+    def is_of(self, base: ServingScenario) -> bool:
+        """Return whether a scenario has this layout itself."""
+        if self.devices != base.devices:
+            return False
+        plan = ServingPlanFile.model_validate(self.plan(base))
+        return plan.model_dump(exclude_defaults=True) == base.plan.model_dump(exclude_defaults=True)
 
     def plan(self, base: ServingScenario) -> dict[str, Any]:
         """Return the layout as the key `plan` of a scenario."""

@@ -16,7 +16,6 @@ from clustersim.errors import ScenarioError
 from clustersim.runs.variants import Run, Variant
 from clustersim.runs.workers import Workers
 from clustersim.scenario.load import LoadedService, load_service
-from clustersim.scenario.serving import ServingPlanFile
 from clustersim.simulation.limits import (
     Limits,
     excess_of,
@@ -83,6 +82,14 @@ class ServiceRequest:
         """What the key of the answer has, next to scenarios and arguments."""
         return [str(self.devices), str(self.pools), repr(sorted(self.allowed.items()))]
 
+    @property
+    def first(self) -> Variant:
+        """The scenario's own layout."""
+        changes = tuple(each for each in self.changes if each.path != ("pools",))
+        if self.free:
+            changes += changes_of({"load": _load_at_a_rate(self.bases[0], self.limits)})
+        return Variant(self.scenario, changes, within=self.within)
+
     def variants(self) -> list[Variant]:
         """Return the scenarios, whose files an executor elsewhere needs."""
         return [Variant(self.scenario, self.changes)]
@@ -95,8 +102,7 @@ class ServiceRequest:
         Raises
         ------
         ScenarioError
-            in one line, where no layout is valid, and where the time is over before all bounds are
-            known.
+            in one line, where no layout is valid.
         """
         found = bounded_layouts(
             self.bases, self.devices, self.allowed, self.pools, deadline, free=self.free
@@ -115,24 +121,17 @@ class ServiceRequest:
             limits=self.limits,
             loaded=self.loaded,
             costs=cost[order],
-            hopeful=(*self._own(ahead), *_hopeful(ahead, used[order])),
+            own_places=[at for at, each in enumerate(ahead) if each.own],
+            hopeful=_hopeful(ahead, used[order]),
             possible=found.possible,
             memory=found.memory,
             limited=len(found.fit) - len(ahead),
+            unbounded=found.unbounded,
             rules=found.excluded,
             request=self,
             found=found,
             ahead=ahead,
         )
-
-    def _own(self, ahead: Sequence[Candidate]) -> list[int]:
-        """Return the places of the layouts that the scenarios themselves have."""
-        plans = [base.scenario.plan.model_dump(exclude_defaults=True) for base in self.bases]
-        return [
-            at
-            for at, each in enumerate(ahead)
-            if _plain(each.layout.plan(self.bases[each.base].scenario)) == plans[each.base]
-        ]
 
     def _used(self, candidate: Candidate) -> float:
         """Return how much of the limits, and of the sustainable rate, a layout uses at least."""
@@ -283,11 +282,7 @@ class ServiceLayouts(Layouts):
 
     def own(self, at: int) -> tuple[Variant | None, str]:
         """Return the scenario's own layout."""
-        request = self.request
-        changes = tuple(each for each in request.changes if each.path != ("pools",))
-        if request.free:
-            changes += changes_of({"load": _load_at_a_rate(request.bases[0], request.limits)})
-        return Variant(request.scenario, changes, within=request.within), ""
+        return self.request.first, ""
 
     def nearest_bound(self) -> str | None:
         """Return the layout whose bounds come nearest to the limits, and what they miss."""
@@ -306,11 +301,6 @@ class ServiceLayouts(Layouts):
         )
         at_best = "" if bound.get(QUEUE_GROWTH) else "at least "
         return f"{pools}: {at_best}{missed_limits(bound, limits, SERVICE)}"
-
-
-def _plain(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the key `plan` without values that are usual."""
-    return ServingPlanFile.model_validate(plan).model_dump(exclude_defaults=True)
 
 
 def _hopeful(ahead: Sequence[Candidate], used: Floats) -> tuple[int, ...]:

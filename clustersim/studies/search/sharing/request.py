@@ -91,6 +91,11 @@ class SharingRequest:
         """What the key of the answer has, next to scenarios and arguments."""
         return [repr(sorted(self.words.items()))]
 
+    @property
+    def first(self) -> Variant:
+        """The scenario's own nodes."""
+        return Variant(self.scenario, self.changes)
+
     def variants(self) -> list[Variant]:
         """Return the scenarios, whose files an executor elsewhere needs."""
         return [Variant(self.scenario, base.loaded.changes) for base in self.bases]
@@ -116,15 +121,18 @@ class SharingRequest:
         Raises
         ------
         ScenarioError
-            in one line, where no choice is valid, and where the time is over before all bounds are
-            known.
+            in one line, where no choice is valid.
         """
-        rules, found = Counter(self.problems), list[Placed]()
+        rules, found, unbounded = Counter(self.problems), list[Placed](), 0
+        own = {number: self.bases[0].loaded.scenario.jobs[number].nodes for number in self.words}
         every = [dict(zip(self.words, words, strict=True)) for words in self._words]
+        every.sort(key=lambda chosen: chosen != own)
         for base in self.bases:
             machine, known = SharedMachine(base.loaded), set[Any]()
             for chosen in every:
-                deadline.check()
+                if found and not deadline.remaining:
+                    unbounded += 1
+                    continue
                 try:
                     nodes = tuple(machine.assign(chosen))
                 except ClustersimError as problem:
@@ -141,17 +149,17 @@ class SharingRequest:
         if not found:
             raise ScenarioError(f"{self.bases[0].loaded.name}: {next(iter(rules))}")
         found.sort(key=lambda placed: placed.cost)
-        own = {number: self.bases[0].loaded.scenario.jobs[number].nodes for number in self.words}
         return SharingLayouts(
             kinds=("shared machine",),
             measure=self.measure,
             limits=self.limits,
             loaded=self.loaded,
             costs=np.array([placed.cost for placed in found]),
-            hopeful=[at for at, placed in enumerate(found) if placed.rules == own],
+            own_places=[at for at, placed in enumerate(found) if placed.rules == own],
             possible=len(self.bases) * len(every) + sum(self.problems.values()),
             memory=0,
             limited=0,
+            unbounded=unbounded,
             rules=rules,
             request=self,
             found=tuple(found),
@@ -322,4 +330,4 @@ class SharingLayouts(Layouts):
 
     def own(self, at: int) -> tuple[Variant | None, str]:
         """Return the scenario's own nodes."""
-        return Variant(self.request.scenario, self.request.changes), ""
+        return self.request.first, ""

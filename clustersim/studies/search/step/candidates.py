@@ -164,6 +164,35 @@ def candidates_of(
         places = np.full(len(found.seconds), piece.part)
         cost = (found.joules if base.energy else found.seconds) / base.scale
         bounds.append((cost, places, found.shape, found.column + piece.first))
+    unbounded = sum(piece.size for at, piece in enumerate(pieces) if at not in known)
+    return _sorted(bounds, parts, own, (memory, limited, unbounded))
+
+
+def own_candidates(bases: Sequence[Base]) -> Candidates:
+    """Return the scenarios' own layouts, without bounds: no others were generated in time."""
+    parts = [(base, layouts) for base in bases for layouts in base.space.layouts]
+    own = [own_layout(base.loaded, layouts, base.space.rules) for base, layouts in parts]
+    bounds = [
+        (np.zeros(1), np.array([at]), np.array([one.shape]), np.array([one.column]))
+        for at, one in enumerate(own)
+        if one is not None
+    ]
+    unknown = sum(base.space.unknown for base in bases)
+    return _sorted([(np.zeros(0), _NONE, _NONE, _NONE), *bounds], parts, own, (0, 0, unknown))
+
+
+def _sorted(
+    bounds: Sequence[tuple[Floats, Integers, Integers, Integers]],
+    parts: Sequence[tuple[Base, StageLayouts]],
+    own: Sequence[OwnLayout | None],
+    counts: tuple[int, int, int],
+) -> Candidates:
+    """Return candidates by their bounds: cost, part, shape and column of each.
+
+    Parameters
+    ----------
+    counts : layouts that memory and limits exclude, and those without bounds
+    """
     cost, part, shape, column = (np.concatenate(each) for each in zip(*bounds, strict=True))
     order = np.lexsort((column, shape, part, cost))
     part, shape, column = part[order], shape[order], column[order]
@@ -178,9 +207,7 @@ def candidates_of(
         shape,
         column,
         tuple(parts),
-        memory,
-        limited,
-        sum(piece.size for at, piece in enumerate(pieces) if at not in known),
+        *counts,
         tuple(at for found in first for at in found),
     )
 

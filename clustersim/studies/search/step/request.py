@@ -22,7 +22,14 @@ from clustersim.simulation.step.build import recompute_value
 from clustersim.simulation.step.check import scenario_problems
 from clustersim.simulation.step.result import usd_per_hour
 from clustersim.simulation.training_run.whole_run import tokens_of_run
-from clustersim.studies.search.loop import NO_DEADLINE, Deadline, Layouts, OnProgress, Progress
+from clustersim.studies.search.loop import (
+    NO_DEADLINE,
+    Deadline,
+    Layouts,
+    OnProgress,
+    Progress,
+    TimeOverError,
+)
 from clustersim.studies.search.step.arguments import (
     Freed,
     Ranges,
@@ -38,6 +45,7 @@ from clustersim.studies.search.step.candidates import (
     StepLimits,
     candidates_of,
     excluded_by_rule,
+    own_candidates,
 )
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.step.space import Choices, Space
@@ -109,21 +117,31 @@ class StepRequest:
         ------
         ScenarioError, CatalogError
             in one line, where no key is free, where no layout is valid, and where the time is over
-            before all bounds are known.
+            before all layouts are known and the scenarios' own ones are none of them.
         """
-        bases = self._spaces(deadline)
+        try:
+            bases = self._spaces(deadline)
+            _check_spaces(bases)
+        except TimeOverError:
+            bases = self._spaces(NO_DEADLINE, own=True)
+            candidates = own_candidates(bases)
+            if not len(candidates):
+                raise
+            return self._layouts(bases, candidates)
 
         def on_bounds(bounded: int, valid: int) -> None:
             on_progress(Progress(bounded, valid, bounded=False))
 
-        candidates = candidates_of(bases, executor, on_bounds, deadline)
+        return self._layouts(bases, candidates_of(bases, executor, on_bounds, deadline))
+
+    def _layouts(self, bases: Sequence[Base], candidates: Candidates) -> "StepLayouts":
         return StepLayouts(
             kinds=("step", "training run"),
             measure=self.measure,
             limits=self.limits,
             loaded=[base.loaded for base in bases],
             costs=candidates.cost,
-            hopeful=candidates.own,
+            own_places=candidates.own,
             possible=sum(base.space.possible for base in bases),
             memory=candidates.memory,
             limited=candidates.limited,
@@ -132,12 +150,19 @@ class StepRequest:
             candidates=candidates,
         )
 
-    def _spaces(self, deadline: Deadline) -> list[Base]:
-        """Return the scenarios with their spaces; those without any layout are left out."""
+    def _spaces(self, deadline: Deadline, *, own: bool = False) -> list[Base]:
+        """Return the scenarios with their spaces; those without any layout are left out.
+
+        Parameters
+        ----------
+        own : whether the spaces are those of the scenarios' own layouts
+        """
         bases, problems = [], [*self.problems]
         for further, loaded in self.bases:
             try:
-                space = self._space(loaded, deadline)
+                space = self._space(loaded, deadline, own=own)
+            except TimeOverError:
+                raise
             except (ScenarioError, CatalogError) as problem:
                 problems.append(problem)
                 continue
@@ -158,10 +183,9 @@ class StepRequest:
             )
         if not bases:
             raise problems[0]
-        _check_spaces(bases)
         return bases
 
-    def _space(self, loaded: Loaded, deadline: Deadline) -> Space:
+    def _space(self, loaded: Loaded, deadline: Deadline, *, own: bool) -> Space:
         """Return the space of a scenario."""
         jobs = LayoutJobs(loaded)
         if problems := scenario_problems(loaded, jobs.model(1)):
@@ -173,7 +197,14 @@ class StepRequest:
             launched = launch is None or has_argument(launch, key, plain)
             return launched and allows(self.ranges, key, value)
 
-        return Space(jobs, Choices(loaded, self.fixed, self.freed.values, allowed), deadline)
+        choices = Choices(loaded, self.fixed, self.freed.values, allowed)
+        return Space(jobs, choices, deadline, own=own)
+
+    @property
+    def first(self) -> Variant:
+        """The first scenario's own layout."""
+        further, _ = self.bases[0]
+        return Variant(self.scenario, (*self.changes, *further), memory_first=True)
 
 
 def step_request(

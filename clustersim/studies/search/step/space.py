@@ -111,7 +111,7 @@ class Choices:
         values: Mapping[str, Sequence[Any]] = NO_VALUES,
         allows: Allows = any_value,
     ) -> None:
-        self._given, self._fixed = loaded.scenario, frozenset(fixed)
+        self._loaded, self._given, self._fixed = loaded, loaded.scenario, frozenset(fixed)
         self._values, self._allows = values, allows
 
     def _of(self, key: str, own: Any, generated: Sequence[Any]) -> tuple[Any, ...]:
@@ -120,6 +120,18 @@ class Choices:
             return (own,)
         values = dict.fromkeys(self._values.get(key, generated))
         return tuple(value for value in values if self._allows(key, value))
+
+    @property
+    def own(self) -> "Choices":
+        """Those of the scenario's own layout alone."""
+        return Choices(self._loaded, FREE)
+
+    @property
+    def count(self) -> int:
+        """Layouts that divisibility generates."""
+        below = len(self.microbatches) * len(self.shardings) * len(self.shapes)
+        meshes = (len(self.orders(each)) * len(self.methods_of(each)) for each in self.degrees)
+        return below * len(self.experts) * sum(meshes)
 
     @cached_property
     def degrees(self) -> list[tuple[int, int, int, int]]:
@@ -144,6 +156,10 @@ class Choices:
         """Methods of context-parallel attention."""
         offered, own = self._given.framework.context, self._given.plan.context_method
         return (own,) if offered is None else self._of("plan.context_method", own, offered)
+
+    def methods_of(self, degrees: Sequence[int]) -> tuple[str, ...]:
+        """Return the methods of some degrees: any one without a context degree."""
+        return self.methods if degrees[1] > 1 else self.methods[:1]
 
     @cached_property
     def experts(self) -> list[tuple[int, int]]:
@@ -226,21 +242,33 @@ class Choices:
 class Space:
     """All valid layouts of a scenario, by number of stages.
 
+    Parameters
+    ----------
+    own : whether they are left out, but for the scenario's own one
+
     Attributes
     ----------
     rules : that exclude layouts
     possible : layouts that divisibility generates [count]
+    unknown : those of which no rule was applied, as the time was over [count]
     excluded : how many of them each rule excludes
     layouts : those that remain
     """
 
     def __init__(
-        self, jobs: LayoutJobs, choices: Choices, deadline: Deadline = NO_DEADLINE
+        self,
+        jobs: LayoutJobs,
+        choices: Choices,
+        deadline: Deadline = NO_DEADLINE,
+        *,
+        own: bool = False,
     ) -> None:
+        self.possible = choices.count
+        choices = choices.own if own else choices
+        self.unknown = self.possible - choices.count
         self._choices, self._deadline = choices, deadline
         intervals = [one.every for one in choices.recomputations if one.mode == "full"]
         self.rules = LayoutRules(jobs, intervals)
-        self.possible = 0
         self.excluded: Counter[str] = Counter()
         self._batch = jobs.given.batch.global_
         self.layouts = [*self._by_stages()]
@@ -264,10 +292,8 @@ class Space:
         below = len(choices.microbatches) * len(choices.shardings) * len(choices.shapes)
         for degrees in choices.degrees:
             orders = choices.orders(degrees)
-            methods = choices.methods if degrees[1] > 1 else choices.methods[:1]
-            for method, (expert, each) in product(methods, choices.experts):
+            for method, (expert, each) in product(choices.methods_of(degrees), choices.experts):
                 mesh = Mesh(*degrees, method, expert, each)
-                self.possible += len(orders) * below
                 if problem := self.rules.of_mesh(mesh):
                     self.excluded[problem] += len(orders) * below
                     continue
