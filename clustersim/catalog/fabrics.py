@@ -140,9 +140,9 @@ class LinkList(Strict):
     """Cables one by one: ``[end, end, bandwidth per direction]``.
 
     An end is a NIC, ``n0.nic0``, or a switch by any other name. NICs of one number are connected;
-    where others are not, nodes forward between these rails (rail-only, planes). Of several shortest paths each of
-    the `queue_pairs` of a flow takes one by its two ends and `seed`, unless `routing` is ``static``
-    (by the destination alone) or ``sprayed`` (all of them in equal shares).
+    where others are not, nodes forward between these rails (rail-only, planes). Of several
+    shortest paths each of the `queue_pairs` of a flow takes one by its two ends and `seed`, unless
+    `routing` is ``static`` (by the destination alone) or ``sprayed`` (all of them in equal shares).
     """
 
     type: Literal["links"]
