@@ -32,7 +32,7 @@ from clustersim.errors import CatalogError, ExecutorError, ScenarioError
 
 VERBS: Final = {
     "new": "Write a first scenario with the best layout that fits.",
-    "run": "Simulate one training step: its time, and where it goes.",
+    "run": "Simulate a scenario of any kind: its time, and where it goes.",
     "serve": "Simulate inference requests: latency, throughput, goodput.",
     "scale": "Scaling curves: efficiency, and causes of lost efficiency.",
     "check": "Compare a log with its prediction: normal, and if not, why.",
@@ -52,7 +52,7 @@ VERBS: Final = {
     "schema": "Print the JSON Schema of files, for editors, or of answers.",
     "list": "List machines, models, scenarios, schedules, measures.",
     "explore": "Explore on a local web page: change a question, see the answer.",
-    "import": "Convert a node, cluster or model file of another program.",
+    "import": "Convert a file of another program: machine, model, job, trace.",
     "export": "Write a scenario as the launch file of a program.",
     "doctor": "Check this installation, and what to do about problems.",
     "completion": "Print the completion script of a shell.",

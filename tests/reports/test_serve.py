@@ -52,7 +52,7 @@ def test_a_service_prints_its_rates_and_causes(capsys, here):
 
     for label in ("machine", "load", "first token", "each token", "throughput", "KV cache"):
         assert f"\n{label}" in text
-    assert "over concurrency:" in text
+    assert "over users:" in text
     names = {path.name for path in place.iterdir()}
     assert {"report.html", "summary.json", "requests.csv", "load.csv", "load.png"} <= names
     summary = json.loads((place / "summary.json").read_text(encoding="utf-8"))

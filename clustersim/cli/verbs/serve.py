@@ -1,7 +1,7 @@
 """`clustersim serve SCENARIO`: the requests of a service, and how long they take."""
 
 from math import inf
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -90,16 +90,24 @@ def report_service(
     end_strictly(loaded, result.answer.expectations, strict=strict)
 
 
+LOADS: Final = {
+    "concurrency": "users",
+    "rate": "requests/s",
+    "batch": "requests of a batch",
+}
+"""What the sizes of a load are, by its kind."""
+
+
 def _show(result: "ServeResult", written: "list[Row]") -> None:
     """Print the answer in lines, then the curve over the load if it has several."""
     from clustersim.reports.service.text import curve_table, rows, times_table
 
     print_rows(result.scenario.title, rows(result))
     if len(result.curve) > 1:
-        kind = result.scenario.load.kind
-        _print_curve(f"over {kind}", curve_table(result.curve))
+        load = LOADS[result.scenario.load.kind]
+        _print_curve(f"over {load}", curve_table(result.curve))
         if any(each.intervals for point in result.curve for each in point.times.values()):
-            _print_curve(f"times over {kind}, with 95 % intervals", times_table(result.curve))
+            _print_curve(f"times over {load}, with 95 % intervals", times_table(result.curve))
     print_rows(None, written)
 
 

@@ -60,4 +60,4 @@ def _print_runs(runs: "StoredRuns", files: list[Path]) -> None:
     if len(runs.points) > SHOWN:
         echo(f"and {len(runs.points) - SHOWN:,} more (--csv PATH writes all)")
     for path in files:
-        echo(path)
+        echo(f"written       {path}")
