@@ -21,7 +21,7 @@ from clustersim.errors import (
 
 if TYPE_CHECKING:
     from clustersim import catalog
-    from clustersim.exporters import export, export_traces
+    from clustersim.exporters import export, export_machine, export_traces
     from clustersim.simulation.service.result import ServeResult
     from clustersim.simulation.service.serve import serve
     from clustersim.simulation.sharing.share import share
@@ -60,6 +60,7 @@ __all__ = [
     "collective",
     "compare",
     "export",
+    "export_machine",
     "export_traces",
     "replay",
     "replicate",
@@ -83,6 +84,7 @@ _MODULES = {
     "collective": "clustersim.studies.collective",
     "compare": "clustersim.studies.compare",
     "export": "clustersim.exporters",
+    "export_machine": "clustersim.exporters",
     "export_traces": "clustersim.exporters",
     "replay": "clustersim.simulation.trace.replay",
     "replicate": "clustersim.simulation.step.replications",

@@ -26,7 +26,7 @@ from clustersim.calibration.kernels.fits import KernelFits, KernelGrades
 from clustersim.calibration.runs.answer import Calibration
 from clustersim.catalog.finding import FOLDERS, entry_names
 from clustersim.catalog.reading import read_yaml
-from clustersim.exporters import ExportAnswer, TraceExport
+from clustersim.exporters import ExportAnswer, MachineExport, TraceExport
 from clustersim.importers.registry import ImportAnswer
 from clustersim.memory.verdict import PARTS as MEMORY_PARTS
 from clustersim.metrics.attribution import PARTS
@@ -434,6 +434,7 @@ def export_page() -> Iterator[str]:
     """Yield what ``export`` prints."""
     yield from _answer("export", "export", answer_keys(ExportAnswer))
     yield from _section("Keys of `--as chakra --json`", "traces", answer_keys(TraceExport))
+    yield from _section("Keys of `--as infragraph --json`", "machine", answer_keys(MachineExport))
 
 
 def import_page() -> Iterator[str]:

@@ -30,6 +30,7 @@ def test_the_public_names_are_listed_in_order():
         "collective",
         "compare",
         "export",
+        "export_machine",
         "export_traces",
         "replay",
         "replicate",

@@ -1,7 +1,16 @@
-"""Scenarios in the form that other programs read: launch files, and traces; importers reversed."""
+"""Scenarios in the form that other programs read: launch files, traces, machines."""
 
 from clustersim.exporters.answer import ExportAnswer, export
 from clustersim.exporters.arguments import program_of
 from clustersim.exporters.chakra import TraceExport, export_traces
+from clustersim.exporters.infragraph import MachineExport, export_machine
 
-__all__ = ["ExportAnswer", "TraceExport", "export", "export_traces", "program_of"]
+__all__ = [
+    "ExportAnswer",
+    "MachineExport",
+    "TraceExport",
+    "export",
+    "export_machine",
+    "export_traces",
+    "program_of",
+]

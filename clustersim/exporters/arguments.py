@@ -24,6 +24,12 @@ from clustersim.exporters.values import (
 )
 from clustersim.plan.parallelism import AXES
 
+FORMATS: Final[Mapping[str, str]] = {
+    "chakra": "clustersim.export_traces writes traces",
+    "infragraph": "clustersim.export_machine writes a machine",
+}
+"""What `clustersim export --as` takes that is no program with a launch file."""
+
 PLAIN: Final[Mapping[str, Any]] = {
     "plan.tensor": 1,
     "plan.pipeline": 1,
@@ -62,10 +68,12 @@ def launch_of(loaded: Launched, program: str) -> LaunchArguments:
     ScenarioError
         in one line, when it has none, or is launched as another program.
     """
+    if program in FORMATS:
+        raise ScenarioError(f"--as {program}: is no launch file ({FORMATS[program]})")
     if program not in PROGRAMS:
+        known = *PROGRAMS, *FORMATS
         raise ScenarioError(
-            f"--as {program}: unknown program{nearest(program, PROGRAMS)} (known:"
-            f" {', '.join(PROGRAMS)})"
+            f"--as {program}: unknown program{nearest(program, known)} (known: {', '.join(known)})"
         )
     profile = profile_of(loaded)
     programs = _programs(loaded)

@@ -10,7 +10,7 @@ from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from clustersim.exporters import ExportAnswer
+    from clustersim.exporters import ExportAnswer, MachineExport
     from clustersim.render.tables import Row
 
 Program = Annotated[
@@ -18,7 +18,8 @@ Program = Annotated[
     option(
         "PROGRAM",
         "Program that reads the file: megatron, megatron-bridge, torchtitan, deepspeed,"
-        " accelerate, vllm, sglang, trtllm; or chakra: a trace of each rank, for ASTRA-sim.",
+        " accelerate, vllm, sglang, trtllm; or chakra: a trace of each rank, infragraph: the"
+        " machine, both for ASTRA-sim.",
         "--as",
     ),
 ]
@@ -29,7 +30,12 @@ Out = Annotated[
 
 
 def export(
-    scenario: Annotated[str, typer.Argument(help="Scenario file, or the name of a shipped one.")],
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="Scenario file, or the name of a shipped one; of infragraph also a cluster."
+        ),
+    ],
     program: Program,
     out: Out = None,
     settings: Settings = None,
@@ -38,7 +44,7 @@ def export(
         bool, typer.Option("--force", help="Replace an existing output file.")
     ] = False,
 ) -> None:
-    """Write the launch file of a scenario, or its step as a trace that simulators replay.
+    """Write the launch file of a scenario, its step as a trace, or its machine as a graph.
 
     A launch file is imported again, and its comment lists each value that it does not express, and
     the command that predicts what it launches.
@@ -46,19 +52,26 @@ def export(
     import clustersim
     from clustersim.catalog.writing import check_new, write_new
     from clustersim.exporters.chakra import CHAKRA
+    from clustersim.exporters.infragraph import INFRAGRAPH, MachineExport
 
     if program == CHAKRA:
         _export_traces(scenario, out, settings or [], json_output=json_output, force=force)
         return
     if out is not None:
         check_new(out, force=force)
-    exported = clustersim.export(scenario, program, settings or (), file=out)
+    exported: ExportAnswer | MachineExport
+    if program == INFRAGRAPH:
+        exported = clustersim.export_machine(scenario, settings or (), file=out)
+    else:
+        exported = clustersim.export(scenario, program, settings or (), file=out)
     if out is not None:
         write_new(out, exported.text, force=force)
     if json_output:
         print_json(exported)
     elif out is None:
         echo(exported.text, end="")
+    elif isinstance(exported, MachineExport):
+        print_rows(str(out), _machine_rows(exported))
     else:
         print_rows(str(out), _rows(exported))
 
@@ -87,6 +100,20 @@ def _export_traces(
         Row("replay it", exported.command),
     ]
     print_rows(str(out), rows)
+
+
+def _machine_rows(exported: "MachineExport") -> "list[Row]":
+    """Return the result in lines."""
+    from clustersim.render.tables import Row
+    from clustersim.units import counted
+
+    parts = ("node", exported.nodes), ("switch", exported.switches), ("cable", exported.cables)
+    missing = [f"{key} {value}" for key, value in exported.not_expressed.items()]
+    return [
+        Row("machine", ", ".join(counted(count, word) for word, count in parts)),
+        *(Row("not expressed", line) for line in missing),
+        Row("import it", exported.command),
+    ]
 
 
 def _rows(exported: "ExportAnswer") -> "list[Row]":

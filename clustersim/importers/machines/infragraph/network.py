@@ -135,7 +135,11 @@ class Cabling:
                 if self._is_host(a) or self._is_host(b):
                     rates[link.rate or unknown] += 1
         switches = {end for cable in cables for end in cable[:2] if ".nic" not in end}
-        latencies = [link.latency for *_, link in self.cables if link.latency]
+        latencies = [
+            link.latency
+            for a, _, b, _, link in self.cables
+            if link.latency and not (self._is_host(a) or self._is_host(b))
+        ] or [link.latency for *_, link in self.cables if link.latency]
         all_stated = all(link.rate for *_, link in self.cables)
         return Network(
             origin=ORIGIN,

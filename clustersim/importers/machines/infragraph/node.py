@@ -137,8 +137,11 @@ class Host:
             alike = {a, b} <= self.number.keys() or {a, b} <= cpus
             if not alike and not {a, b} & (self._fast.nodes - self.number.keys()):
                 tree.add_edge(a, b, rate=max(link.rate or 0.0 for link, _ in links.values()))
+        if len(cpus) > 1:  # which links outside of the tree join
+            kept |= {cpu for cpu in cpus if cpu in tree}
         while ends := [v for v in tree if tree.degree[v] < 2 and v not in kept]:
             tree.remove_nodes_from(ends)
+        tree.remove_nodes_from([cpu for cpu in cpus if cpu in tree and not tree.degree[cpu]])
         for vertex in [v for v in tree if v not in kept | cpus]:
             if tree.degree[vertex] == 2 and not tree.has_edge(*tree[vertex]):
                 rates = [data["rate"] for data in tree[vertex].values() if data["rate"]]
