@@ -66,10 +66,14 @@ COMMANDS = (
             *("--set", "batch.global=1536", "--json"),
         ),
     ),
-    Work(
-        "serve llama3-70b-h100-serving --json, 10,000 requests",
-        ("serve", "llama3-70b-h100-serving", "--set", "load.requests=10000", "--json"),
-        10.0,
+    *(
+        Work(
+            f"serve llama3-70b-h100-serving --json, {requests:,} requests",
+            ("serve", "llama3-70b-h100-serving", "--set", f"load.requests={requests}", "--json"),
+            wall,
+            peak,
+        )
+        for requests, wall, peak in ((10_000, 10.0, None), (100_000, 6.0, 200e6))
     ),
     Work(
         "serve llama3-70b-h100-serving, a curve of 8 loads, with its page",

@@ -14,8 +14,7 @@ from math import ceil
 from operator import mul
 from typing import Final, NamedTuple
 
-import numpy as np
-
+from clustersim.arrays import Floats
 from clustersim.inference.batch import Batch, Prompt, StepTime
 from clustersim.inference.layer_work import HALF
 from clustersim.inference.memory import ReplicaMemory, replica_memory
@@ -117,6 +116,7 @@ class StepCosts:
         self._verified = 1 + drafting.tokens
         self._hops = max(1, len(self.stages) - 1)
         self._decoding: dict[tuple[StageTimes, int, float], Parts] = {}
+        self._lines: dict[int, Line] = {}
 
     @cached_property
     def memory(self) -> ReplicaMemory:
@@ -201,20 +201,43 @@ class StepCosts:
         device = sum(count * self._stage_seconds(tables, batch) for tables, count in self._tables)
         return device + self._sent(batch) if len(self.stages) > 1 else device
 
-    def decoding(self, sequences: int, contexts: Sequence[int]) -> list[float]:
-        """Return the times from tables of steps that only decode, by their contexts [s]."""
-        if len(self.stages) > 1 or self._overlaps or self.drafting.tokens:
-            return [self.seconds(Batch(sequences, context)) for context in contexts]
+    @property
+    def linear(self) -> bool:
+        """Whether times of steps that only decode are linear in their contexts by parts."""
+        return len(self.stages) == 1 and not self._overlaps and not self.drafting.tokens
+
+    def decoding(self, start: float, sequences: int, context: float, steps: int) -> list[float]:
+        """Return the ends from tables of steps that only decode, one after another [s].
+
+        Each sequence has a token more in each step.
+
+        Parameters
+        ----------
+        start : of the first step [s]
+        context : cached tokens of all sequences in the first step
+        """
+        line = self._lines.get(sequences)
+        if line is None:
+            line = self._lines[sequences] = self._decoding_line(sequences)
+        return line.sums(start, context / sequences, 1.0, steps)
+
+    def _decoding_line(self, sequences: int) -> Line:
+        """Return the time of steps that only decode by the cached tokens of a sequence [s]."""
+        assert self.linear, "their times are no sum of a table and of constants"
         ((times, _),) = self._tables
         batch, own = Batch(sequences, 0), max(1.0, sequences / self._groups)
         device = sum(self._token_parts(times, batch, 1.0).values())
         if self._context > 1:
             device += times.combined(own * self._verified)
-        devices = device + times.decodes(own, np.array(contexts) / sequences)
         gap, scheduled, launched = self._host_work(batch)
-        hosts = gap + (scheduled - devices).clip(0.0) + (launched - devices).clip(0.0)
-        seconds: list[float] = (devices + hosts).tolist()
-        return seconds
+
+        def whole(attention: Floats) -> Floats:
+            devices = device + attention
+            waits = (scheduled - devices).clip(0.0) + (launched - devices).clip(0.0)
+            seconds: Floats = devices + gap + waits
+            return seconds
+
+        return times.decodes(own).bent(whole, [scheduled - device, launched - device])
 
     def slowest(self, batch: Batch) -> float:
         """Return the time of the slowest stage from tables [s]."""

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
 from itertools import pairwise
+from math import ceil
 from typing import Final
 
 import numpy as np
@@ -69,8 +70,7 @@ class Line:
 
     def __call__(self, x: float) -> float:
         """Return the value at a number."""
-        knot = bisect_right(self._at, x) - 1
-        knot = 0 if knot < 0 else min(knot, self._last)
+        knot = bisect_right(self._at, x, 1, self._last + 1) - 1
         return self._values[knot] + self._slopes[knot] * (x - self._at[knot])
 
     @cached_property
@@ -83,6 +83,34 @@ class Line:
         knot = (at.searchsorted(x, side="right") - 1).clip(0, self._last)
         interpolated: Floats = values[knot] + slopes[knot] * (x - at[knot])
         return interpolated
+
+    def sums(self, first: float, x: float, width: float, count: int) -> list[float]:
+        """Return the running sums of a number and the values at x, x + width, and so on.
+
+        Between two knots k values sum up to k (v + s (k - 1) / 2), with the first value v and the
+        growth s from each to the next.
+        """
+        at, values, slopes = self._at, self._values, self._slopes
+        sums: list[float] = []
+        while count:
+            knot = bisect_right(at, x, 1, self._last + 1) - 1
+            value = values[knot] + slopes[knot] * (x - at[knot])
+            half = slopes[knot] * width / 2
+            steps = count
+            if knot < self._last and x + count * width > at[knot + 1]:
+                steps = min(count, max(1, ceil((at[knot + 1] - x) / width)))
+            sums += [first + k * (value + half * (k - 1)) for k in range(1, steps + 1)]
+            first, x, count = sums[-1], x + steps * width, count - steps
+        return sums
+
+    def bent(self, function: Callable[[Floats], Floats], levels: Sequence[float]) -> "Line":
+        """Return a function of the values of this line that is linear between some of them."""
+        at, values, slopes = self._arrays
+        slopes = np.where(slopes == 0.0, np.inf, slopes)
+        crossings = at[:-1] + (np.array(levels)[:, None] - values[:-1]) / slopes
+        inside = (crossings > [0.0, *at[1:-1]]) & (crossings < [*at[1:-1], np.inf])
+        knots = np.unique([0.0, *at, *crossings[inside]])
+        return Line([*knots.tolist(), 2 * float(knots[-1])], lambda x: function(self.many(x)))
 
 
 class Plane:
@@ -107,15 +135,15 @@ class Plane:
         row, share = self._between(x)
         return (1 - share) * self._lines[row](y) + share * self._lines[row + 1](y)
 
-    def many(self, x: float, y: Floats) -> Floats:
-        """Return the values at a row and some columns."""
+    def row(self, x: float) -> Line:
+        """Return the values of a row."""
         row, share = self._between(x)
-        return (1 - share) * self._lines[row].many(y) + share * self._lines[row + 1].many(y)
+        low, high = self._lines[row].many, self._lines[row + 1].many
+        return Line(self._columns, lambda y: (1 - share) * low(y) + share * high(y))
 
     def _between(self, x: float) -> tuple[int, float]:
         """Return the knot below a row, and the share of the way to the next one."""
-        row = bisect_right(self._rows, x) - 1
-        row = 0 if row < 0 else min(row, len(self._rows) - 2)
+        row = bisect_right(self._rows, x, 1, len(self._rows) - 1) - 1
         low, high = self._rows[row], self._rows[row + 1]
         return row, (x - low) / (high - low)
 
@@ -193,10 +221,10 @@ class StageTimes:
         """Return the time of attention of sequences with `keys` cached tokens each [s]."""
         return (self._decode_together if prompts else self._decode)(sequences, keys)
 
-    def decodes(self, sequences: float, keys: Floats) -> Floats:
-        """Return the same from tables for some numbers of cached tokens, without prompts [s]."""
+    def decodes(self, sequences: float) -> Line:
+        """Return the same from tables by the number of cached tokens, without prompts [s]."""
         assert isinstance(self._decode, Plane), "times are looked up in tables"
-        return self._decode.many(sequences, keys)
+        return self._decode.row(sequences)
 
     def prefill(self, prompt: Prompt, count: int) -> float:
         """Return the time of attention of some prompts of the same lengths, computed once [s]."""

@@ -11,7 +11,10 @@ MAX_TOKENS: Final = 10**8
 """Maximum length of a prompt or an output."""
 
 MAX_REQUESTS: Final = 10**6
-"""Maximum number of requests."""
+"""Maximum number of requests that are measured."""
+
+MAX_SIMULATED: Final = 10**7
+"""Maximum number of requests of users, with those before and after the measured ones."""
 
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS, strict=True)]
 Requests = Annotated[int, Field(ge=1, le=MAX_REQUESTS, strict=True)]

@@ -1,5 +1,7 @@
 """A step of a replica: its parts, its tables, and what parallelism does to it."""
 
+from itertools import accumulate
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,16 +50,18 @@ def test_tables_are_within_a_thirtieth_of_the_exact_step(sequences, keys, prompt
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "fastertransformer"])
-@given(st.integers(1, 5000), st.lists(st.integers(1, 200_000), min_size=1, max_size=9))
+@given(st.integers(1, 5000), st.integers(0, 300_000), st.floats(0, 1), st.integers(1, 200))
 @settings(max_examples=15, deadline=None)
-def test_steps_that_only_decode_are_looked_up_together(engine, sequences, keys):
-    """The times of a run of steps are those of its steps, also beyond the tables."""
+def test_steps_that_only_decode_are_looked_up_together(engine, sequences, keys, more, steps):
+    """The ends of a run of steps are those of its steps, also beyond the tables."""
     replica = costs(Layout(tensor=2), engine=engine)
-    contexts = [sequences * each for each in keys]
+    context = sequences * keys + int(more * sequences) + 1
+    batches = [Batch(sequences, context + step * sequences) for step in range(steps)]
 
-    singly = [replica.seconds(Batch(sequences, context)) for context in contexts]
+    ends = replica.decoding(0.5, sequences, context, steps)
 
-    assert replica.decoding(sequences, contexts) == pytest.approx(singly, rel=1e-13)
+    singly = [*accumulate(map(replica.seconds, batches), initial=0.5)][1:]
+    assert ends == pytest.approx(singly, rel=1e-13)
 
 
 @pytest.mark.parametrize(("sequences", "keys"), [(1, 900), (7, 33_000), (100, 1_234), (300, 77)])

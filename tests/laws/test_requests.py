@@ -14,6 +14,7 @@ from clustersim.engine.requests.replay import (
     replay_requests,
 )
 from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
+from clustersim.engine.requests.steps import StepRecord, Steps
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.traffic import Traffic
 
@@ -43,10 +44,16 @@ def users(count: int, requests: int, prompt: int, output: int) -> RequestLoad:
     return RequestLoad(inputs, outputs, None, count, 2 * count, requests + 2 * count)
 
 
+def batches(steps: Steps) -> list[Batch]:
+    """Return what each step processes."""
+    runs = enumerate(steps.count.tolist())
+    return [steps.batch(run, step) for run, count in runs for step in range(count)]
+
+
 def time_per_token(replayed: ReplayedRequests) -> float:
     """Return the mean time per token after the first [s]."""
     requests = replayed.measured
-    return float(np.mean([(r.finish - r.first) / (r.output - 1) for r in requests]))
+    return float(np.mean((requests.finish - requests.first) / (requests.output - 1)))
 
 
 # --- queues against theory ------------------------------------------------------------------------
@@ -63,7 +70,7 @@ def test_users_of_a_continuous_batch_follow_the_closed_queue():
     expected = decode + prompts / output
     assert time_per_token(replayed) == pytest.approx(expected, rel=0.02)
     rate = replayed.emitted / (replayed.end - replayed.begin)
-    first = np.mean([r.first - r.arrival for r in replayed.measured])
+    first = np.mean(replayed.measured.first - replayed.measured.arrival)
     assert rate == pytest.approx(
         count * output / (first + (output - 1) * time_per_token(replayed)), rel=0.02
     )
@@ -108,11 +115,12 @@ def test_tokens_and_blocks_are_conserved(rules, blocks, stages, gain, seed):
     assert max(replayed.peak_blocks) <= blocks
     for request in replayed.requests:
         assert request.arrival <= request.admitted < request.first <= request.finish
-    for steps in replayed.steps:
+    tables = [steps.table() for steps in replayed.steps]
+    for table in tables:
         if stages == 1:
-            assert (steps.start[1:] >= steps.end[:-1] - 1e-9).all()
-    if not any(request.preemptions for request in replayed.requests):
-        assert sum(steps.prompt_tokens.sum() for steps in replayed.steps) == inputs.sum()
+            assert (table.start[1:] >= table.end[:-1] - 1e-9).all()
+    if not replayed.requests.preemptions.any():
+        assert sum(table.prompt_tokens.sum() for table in tables) == inputs.sum()
 
 
 @settings(max_examples=25, deadline=None)
@@ -141,10 +149,11 @@ def test_a_run_of_steps_is_its_steps_one_by_one(rules, blocks, gain, rate, seed)
             (slow.admitted, slow.first, slow.finish), rel=1e-12
         )
     for fast, slow in zip(together.steps, singly.steps, strict=True):
-        assert fast.batches == slow.batches
-        assert (fast.blocks == slow.blocks).all()
-        assert (fast.waiting == slow.waiting).all()
-        assert fast.end == pytest.approx(slow.end, rel=1e-12)
+        assert len(fast.count) <= len(slow.count) == len(slow)
+        assert batches(fast) == batches(slow)
+        for column, singles in zip(fast.table(), slow.table(), strict=True):
+            assert column == pytest.approx(singles, rel=1e-12)
+        assert fast.sums == pytest.approx(slow.sums, rel=1e-12)
 
 
 def test_a_full_pool_preempts_the_last_request_and_recomputes_it():
@@ -153,7 +162,7 @@ def test_a_full_pool_preempts_the_last_request_and_recomputes_it():
 
     replayed = replay_requests(load, Deployment(model(blocks=14)))
 
-    first, second = sorted(replayed.requests, key=lambda request: request.number)
+    first, second = replayed.requests.ordered
     assert (first.preemptions, second.preemptions) == (0, 1)
     assert first.finish < second.finish
     assert sum(steps.prompt_tokens.sum() for steps in replayed.steps) > 128
@@ -176,9 +185,9 @@ def test_the_same_load_gives_the_same_times():
     rules = Scheduling(budget=256)
     service = Deployment(model(rules, blocks=200), replicas=3, routing="least-loaded")
 
-    times = [[r.finish for r in replay_requests(load, service).requests] for _ in range(2)]
+    times = [replay_requests(load, service).requests.finish for _ in range(2)]
 
-    assert times[0] == times[1]
+    assert (times[0] == times[1]).all()
 
 
 # --- replicas, pipelines and separate pools -------------------------------------------------------
@@ -230,7 +239,7 @@ def test_transfers_of_the_cache_share_a_link():
     replayed = replay_requests(load, pools)
 
     prompt = seconds(Batch(0, 0, _prompt(100)))
-    assert [r.first for r in replayed.requests] == pytest.approx([prompt + 0.2] * 2)
+    assert replayed.requests.first == pytest.approx([prompt + 0.2] * 2)
 
 
 def test_speculation_shortens_the_time_of_a_token():
@@ -251,7 +260,7 @@ def test_a_static_batch_returns_as_a_whole():
 
     replayed = replay_requests(load, Deployment(model(rules)))
 
-    ends = [request.finish for request in sorted(replayed.requests, key=lambda r: r.number)]
+    ends = replayed.requests.ordered.finish
     assert ends[0] == ends[1] < ends[2] == ends[3]
 
 
@@ -286,3 +295,70 @@ def test_prompts_that_are_cached_never_exceed_the_pool(requests, prompt_blocks, 
 
     assert len(replayed.requests) == requests
     assert max(replayed.peak_blocks) <= blocks
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 99),
+    gain=st.sampled_from([1.0, 1.75]),
+    window=st.tuples(st.floats(0, 8), st.floats(0, 8)).map(sorted),
+)
+def test_steps_within_a_time_are_those_of_the_table(seed, gain, window):
+    """A window cuts runs of steps as it cuts single ones, with their contexts and blocks."""
+    draw = np.random.default_rng(seed)
+    load = poisson(6.0, draw.integers(1, 300, 40), draw.integers(1, 200, 40), seed)
+    (steps,) = replay_requests(load, Deployment(model(gain=gain))).steps
+    begin, end = window
+    table = steps.table()
+    inside = (table.end > begin) & (table.start < end)
+
+    within = steps.within(begin, end)
+
+    for column, singles in zip(within.table(), table, strict=True):
+        assert (column == singles[inside]).all()
+    assert within.sums.steps == len(within) == inside.sum()
+    assert batches(within) == [b for b, known in zip(batches(steps), inside, strict=True) if known]
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 99), most=st.integers(1500, 4000))
+def test_a_record_that_drops_steps_has_the_sums_of_all(seed, most):
+    """Sums are exact, and the steps that remain are some of all, from the first to the last."""
+    draw = np.random.default_rng(seed)
+    load = poisson(6.0, draw.integers(1, 300, 300), draw.integers(1, 200, 300), seed)
+    (whole,) = replay_requests(load, Deployment(model())).steps
+    record = StepRecord(1.0, most)
+    first = np.cumsum(whole.count) - whole.count
+    for run, (at, count) in enumerate(zip(first, whole.count, strict=True)):
+        ends, blocks = (each[at : at + count].tolist() for each in (whole.ends, whole.blocks))
+        sequences, context, prompts = whole.batch(run)
+        waiting = int(whole.waiting[run])
+        record.add(float(whole.start[run]), ends, blocks, waiting, sequences, context, prompts)
+
+    part = record.steps()
+
+    assert part.sums == pytest.approx(whole.sums, rel=1e-12)
+    assert len(part) == len(whole) > most >= len(part.ends)
+    assert len(part.ends) > most / 8
+    assert set(part.ends.tolist()) <= set(whole.ends.tolist())
+    assert part.number[0] == 0
+    assert part.number[-1] > len(whole.count) - 128
+    assert part.seconds_within(0.0, 1e9) == pytest.approx(whole.sums.seconds)
+    assert all(part.batch(run) == whole.batch(number) for run, number in enumerate(part.number))
+
+
+def test_completed_requests_are_columns_and_rows():
+    """Each row has the values of the columns, whichever requests are chosen and in which order."""
+    load = poisson(30.0, np.full(50, 100), np.arange(1, 51))
+
+    requests = replay_requests(load, Deployment(model(_CHUNKED))).requests
+
+    rows = [*requests.ordered]
+    assert [row.number for row in rows] == [*range(50)]
+    assert [row.output for row in rows] == [*range(1, 51)]
+    assert [row.finish for row in requests[requests.output > 30]] == sorted(
+        row.finish for row in rows if row.output > 30
+    )

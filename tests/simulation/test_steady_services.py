@@ -185,7 +185,7 @@ def test_tokens_of_the_measured_time_are_those_of_the_rate():
     """What steps generate between the first and the last measured arrival agrees within 3 %."""
     result = clustersim.serve(SMALL, {"load.rate": 60})
     steps = result.replayed.steps
-    tokens = sum(each.sequences.sum() for each in steps) + len(result.requests)
+    tokens = sum(each.sums.sequences for each in steps) + len(result.requests)
 
     assert tokens / result.replayed.seconds == pytest.approx(60 * 32, rel=0.03)
 

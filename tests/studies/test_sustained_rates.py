@@ -40,8 +40,8 @@ def random_service(seed):
 
 def in_service(result):
     """Return how many requests are in a service at eighths of the time in which they arrive."""
-    arrivals = np.sort([request.arrival for request in result.requests])
-    ends = np.sort([request.finish for request in result.requests])
+    arrivals = np.sort(result.requests.arrival)
+    ends = np.sort(result.requests.finish)
     times = arrivals[-1] * np.arange(1, EIGHTHS + 1) / EIGHTHS
     return np.searchsorted(arrivals, times) - np.searchsorted(ends, times)
 

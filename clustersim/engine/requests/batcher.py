@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.engine.requests.sequences import BlockPool, Following, Left, Sequences
+from clustersim.engine.requests.sequences import BlockPool, Left, Sequences
 from clustersim.inference.batch import Batch, Prompt
 
 
@@ -81,30 +81,34 @@ class Batcher:
 
     def next_step(self, now: float) -> Work | None:
         """Return the next step; None while there is none to make."""
-        self._join_arrived(now)
+        if self._arrived or self._ended:
+            self._join_arrived(now)
         preempted = self._make_room()
         self._copying, copied = 0.0, self._copying
         chunks = self._chunks(now, admit=not preempted)
-        self._join_arrived(now)
-        decoding = self.sequences if self._rules.mixed or not chunks else None
-        count = decoding.count if decoding is not None else 0
+        if self._arrived or self._ended:
+            self._join_arrived(now)
+        count, context = 0, 0
+        if self._rules.mixed or not chunks:
+            count = self.sequences.count
         if not count and not chunks:
             self._copying += copied
             return None
-        if decoding is not None and count:
-            self._pool.take(decoding.new_blocks())
-        prompts = tuple(Prompt(tokens, request.processed) for request, tokens in chunks)
-        context = round(self.sequences.context) if count else 0
+        if count:
+            self._pool.take(self.sequences.new_blocks())
+            context = round(self.sequences.context)
+        prompts = tuple([Prompt(tokens, request.processed) for request, tokens in chunks])
         copying, self._copying = copied + self._copying, 0.0
         return Work(Batch(count, context, prompts), chunks, copying, not preempted)
 
-    def following(self, work: Work) -> Following | None:
-        """Return the steps that only decode after such a step, while no request ends or arrives.
+    def following(self, work: Work) -> list[int]:
+        """Return the KV blocks of steps that only decode after such a step, each with those before.
 
-        What could not be admitted to this step has no room in these: no KV blocks are returned.
+        No request ends or arrives in them but for the last one.  What could not be admitted to this
+        step has no room in these: no KV blocks are returned.
         """
         if work.chunks or not work.admitting:
-            return None
+            return []
         return self.sequences.following(self._pool.free)
 
     def _make_room(self) -> bool:

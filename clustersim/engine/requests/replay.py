@@ -8,8 +8,9 @@ its next request when the last one is complete.  A replay can end before its las
 review of the complete requests ends it.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from simpy import Environment
@@ -17,12 +18,14 @@ from simpy.events import Event
 
 from clustersim.answers import in_brief
 from clustersim.arrays import Floats, Integers
+from clustersim.engine.requests.completed import CompletedRequests, RequestRecord
 from clustersim.engine.requests.handover import Handover, KvLinks
-from clustersim.engine.requests.replica import ROUTING, ReplicaProcess, Steps
+from clustersim.engine.requests.replica import ROUTING, ReplicaProcess
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
+from clustersim.engine.requests.steps import LEAST_STEPS, MOST_STEPS, Steps
 
-Review = Callable[[Sequence[Request]], int]
+Review = Callable[[CompletedRequests], int]
 """Returns after how many complete requests, in the order of their ends, the next review is; 0 ends
 the replay."""
 
@@ -97,11 +100,11 @@ class ReplayedRequests:
     emitted : tokens generated in this time
     """
 
-    requests: tuple[Request, ...]
+    requests: CompletedRequests
     steps: tuple[Steps, ...]
     prefill_steps: tuple[Steps, ...]
     peak_blocks: tuple[int, ...]
-    measured: tuple[Request, ...]
+    measured: CompletedRequests
     begin: float
     end: float
     emitted: float
@@ -131,11 +134,14 @@ class _Replay:
     def __init__(self, load: RequestLoad, deployment: Deployment) -> None:
         self._env = env = Environment()
         self._load, self._issued = load, 0
-        self._completed: list[Request] = []
+        self._completed = RequestRecord(load.inputs, load.outputs)
         self._begin = self._emitted_before = 0.0  # of the time in which tokens are counted
         self._done: Event = env.event()
-        self._reviewed = 0 if load.review is None else load.review(())
-        self._replicas = _processes(env, deployment.model, deployment.replicas)
+        self._reviewed = 0 if load.review is None else load.review(self._completed.requests())
+        most = (
+            inf if load.review else MOST_STEPS / (deployment.replicas + deployment.prefill_replicas)
+        )
+        self._replicas = _processes(env, deployment.model, deployment.replicas, most)
         for replica in self._replicas:
             for batcher in replica.batchers:
                 batcher.finished = self._finish
@@ -144,7 +150,7 @@ class _Replay:
         self._prefill: list[ReplicaProcess] = []
         self._handover: Handover | None = None
         if deployment.prefill is not None and deployment.links is not None:
-            self._prefill = _processes(env, deployment.prefill, deployment.prefill_replicas)
+            self._prefill = _processes(env, deployment.prefill, deployment.prefill_replicas, most)
             self._handover = Handover(
                 env, deployment.links, self._prefill, self._replicas, self._route
             )
@@ -162,7 +168,7 @@ class _Replay:
 
     def _arrive(self, arrivals: Floats) -> Generator[Event, Any, None]:
         """Let the requests of an open load arrive."""
-        for arrival in arrivals.tolist():
+        for arrival in map(float, arrivals):
             if arrival > self._env.now:
                 yield self._env.timeout(arrival - self._env.now)
             self._issue()
@@ -171,12 +177,11 @@ class _Replay:
         """Let the next request arrive; it reaches a replica after the time before."""
         number, load, env = self._issued, self._load, self._env
         self._issued += 1
-        request = Request(number, env.now, int(load.inputs[number]), int(load.outputs[number]))
+        request = Request(number, env.now, load.inputs.item(number), load.outputs.item(number))
         if number == load.warm_up and not load.closed:
             self._begin_count()
         if load.before:
-            event = env.timeout(load.before)
-            event.callbacks.append(lambda _: self._reach(request))
+            env.timeout(load.before).callbacks.append(lambda _: self._reach(request))
         else:
             self._reach(request)
 
@@ -188,7 +193,7 @@ class _Replay:
     def _finish(self, request: Request, _now: float) -> None:
         """Count a request that is complete; let its user send the next one."""
         load, completed = self._load, self._completed
-        completed.append(request)
+        completed.add(request)
         if self._done.triggered:
             return
         if self._is_last(len(completed)):
@@ -205,7 +210,7 @@ class _Replay:
         if load.review is None:
             return completed == (load.complete if load.closed else len(load.inputs))
         if completed == self._reviewed:
-            self._reviewed = load.review(self._completed)
+            self._reviewed = load.review(self._completed.requests())
         return not self._reviewed
 
     def _begin_count(self) -> None:
@@ -219,7 +224,7 @@ class _Replay:
         """Check that tokens out are the tokens of the requests, and that engines are empty."""
         if self._load.closed or len(self._completed) < len(self._load.inputs):
             return  # it ends with requests in flight
-        out = sum(request.output for request in self._completed)
+        out = int(self._load.outputs.sum())
         assert abs(self._emitted - out) < 1e-6 * out, f"{self._emitted} tokens of {out}"
         for replica in [*self._replicas, *self._prefill]:
             replica.check_empty()
@@ -228,19 +233,29 @@ class _Replay:
 
     def result(self) -> ReplayedRequests:
         """Return what happened."""
-        warm_up, completed = self._load.warm_up, self._completed
-        open_load = [request for request in completed if request.number >= warm_up]
+        warm_up, completed = self._load.warm_up, self._completed.requests()
+        chosen = slice(warm_up, None) if self._load.closed else completed.number >= warm_up
         return ReplayedRequests(
-            requests=tuple(completed),
+            requests=completed,
             steps=tuple(replica.steps() for replica in self._replicas),
             prefill_steps=tuple(replica.steps() for replica in self._prefill),
             peak_blocks=tuple(replica.pool.peak for replica in self._replicas),
-            measured=tuple(completed[warm_up:] if self._load.closed else open_load),
+            measured=completed[chosen],
             begin=self._begin,
             end=self._env.now,
             emitted=self._emitted - self._emitted_before,
         )
 
 
-def _processes(env: Environment, model: ReplicaModel, count: int) -> list[ReplicaProcess]:
-    return [ReplicaProcess(env, model) for _ in range(count)]
+def _most_steps(load: RequestLoad, deployment: Deployment) -> float:
+    """Return how many steps the record of a replica has; what is reviewed needs all of them."""
+    if load.review is not None:
+        return inf
+    replicas = deployment.replicas + deployment.prefill_replicas
+    return max(MOST_STEPS / replicas, LEAST_STEPS)
+
+
+def _processes(
+    env: Environment, model: ReplicaModel, count: int, most_steps: float
+) -> list[ReplicaProcess]:
+    return [ReplicaProcess(env, model, most_steps) for _ in range(count)]

@@ -13,84 +13,52 @@ the last one no sooner than a step of the slowest stage after that batch:
 
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import accumulate, cycle
+from itertools import cycle
+from math import inf
+from operator import attrgetter
 from typing import Any, Final
 
-import numpy as np
-from simpy import Environment
+from simpy import Environment, Interrupt
 from simpy.events import Event
 
-from clustersim.answers import in_brief
-from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.batcher import Batcher, Work
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.engine.requests.sequences import BlockPool, Following
+from clustersim.engine.requests.sequences import BlockPool
+from clustersim.engine.requests.steps import StepRecord, Steps
 from clustersim.inference.batch import Batch
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Steps:
-    """Steps of one replica, in the order of their ends.
-
-    Attributes
-    ----------
-    start, end : of each step [s]
-    sequences, prompt_tokens : decoding sequences and tokens of prompts
-    blocks : KV blocks in use
-    waiting : requests without KV blocks, of the batch in flight
-    batches : what each step processed
-    """
-
-    start: Floats
-    end: Floats
-    sequences: Integers
-    prompt_tokens: Integers
-    blocks: Integers
-    waiting: Integers
-    batches: list[Batch]
-
-    __repr__ = in_brief
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def within(self, begin: float, end: float) -> "Steps":
-        """Return the steps of which some part lies within a time [s]."""
-        inside = np.flatnonzero((self.end > begin) & (self.start < end))
-        arrays = {
-            field.name: getattr(self, field.name)[inside]
-            for field in fields(self)
-            if field.name != "batches"
-        }
-        return replace(self, **arrays, batches=[self.batches[i] for i in inside.tolist()])
-
-
 class _Run:
-    """Steps that only decode, one after another.
+    """A step, or steps that only decode, one after another.
 
     Attributes
     ----------
-    times : when each begins, and the last one ends [s]
-    batches : what each processes
-    blocks : KV blocks that each takes when it begins; those of the first are taken
-    waiting : requests without KV blocks
-    complete : steps that are complete
+    batch : what the first one processes
+    start : when it begins [s]
+    ends : when each ends [s]
+    taken : KV blocks that steps after the first need, each with those before
+    waiting : requests without KV blocks when it begins
     """
 
-    def __init__(self, times: list[float], batches: list[Batch], blocks: list[int], waiting: int):
-        self.times, self.batches, self.blocks, self.waiting = times, batches, blocks, waiting
-        self.complete = 0
+    __slots__ = ("batch", "ends", "start", "taken", "waiting")
+
+    def __init__(
+        self, batch: Batch, start: float, ends: list[float], taken: list[int], waiting: int
+    ) -> None:
+        self.batch, self.start, self.ends = batch, start, ends
+        self.taken, self.waiting = taken, waiting
 
     def in_progress(self, now: float) -> int:
         """Return the number of the step that is in progress at a time, or ends then."""
-        return max(0, bisect_left(self.times, now) - 1)
+        return bisect_left(self.ends, now)
 
-    def cut(self, now: float) -> None:
-        """End the run with the step in progress."""
+    def cut(self, now: float) -> bool:
+        """End the run with the step in progress; return whether that was not its last one."""
         last = self.in_progress(now) + 1
-        del self.times[last + 1 :], self.batches[last:]
+        shorter = last < len(self.ends)
+        del self.ends[last:]
+        return shorter
 
 
 class ReplicaProcess:
@@ -103,18 +71,16 @@ class ReplicaProcess:
     batchers : a batch in flight for each stage
     """
 
-    def __init__(self, env: Environment, model: ReplicaModel) -> None:
+    def __init__(self, env: Environment, model: ReplicaModel, most_steps: float = inf) -> None:
         self.model = model
         self.pool = BlockPool(model.blocks, model.block_tokens)
         self.batchers = [Batcher(model, self.pool) for _ in range(model.stages)]
-        self._rows: list[tuple[float, float, int, int]] = []  # times, blocks, waiting requests
-        self._batches: list[Batch] = []
+        self._record = StepRecord(model.gain, most_steps)
         self._env = env
         self._free = self._left = 0.0  # when the first stage is free, and the last batch left
         self._idle: dict[int, Event] = {}
-        self._decoding: _Run | None = None
-        for number in range(model.stages):
-            env.process(self._run(number))
+        self._in_progress: _Run | None = None
+        self._processes = [env.process(self._run(number)) for number in range(model.stages)]
 
     @property
     def load(self) -> int:
@@ -124,22 +90,27 @@ class ReplicaProcess:
     @property
     def emitted(self) -> float:
         """Tokens that it has generated."""
-        self._settle()
-        return sum(batcher.emitted for batcher in self.batchers)
+        emitted, run = sum(batcher.emitted for batcher in self.batchers), self._in_progress
+        if run is not None:
+            complete = min(run.in_progress(self._env.now), len(run.ends) - 1)
+            emitted += complete * self.model.gain * self.batchers[0].sequences.count
+        return emitted
 
     def add(self, request: Request) -> Batcher:
         """Queue a request in the batch in flight with the fewest; return that batch."""
-        number = min(range(len(self.batchers)), key=lambda i: self.batchers[i].load)
-        batcher = self.batchers[number]
+        batcher = min(self.batchers, key=attrgetter("load"))
         batcher.waiting.append(request)
         self.wake()
         return batcher
 
     def wake(self) -> None:
-        """Let idle batches look for work: a request came, or KV blocks were returned."""
+        """Let batches look for work: a request came, or KV blocks were returned."""
         idle, self._idle = self._idle, {}
         for event in idle.values():
             event.succeed()
+        run = self._in_progress
+        if run is not None and len(run.ends) > 1 and run.cut(self._env.now):
+            self._processes[0].interrupt()
 
     def _run(self, number: int) -> Generator[Event, Any, None]:
         """Make the steps of one batch in flight, for ever."""
@@ -149,58 +120,53 @@ class ReplicaProcess:
                 yield env.timeout(self._free - env.now)
             admitted = batcher.admitted
             work = batcher.next_step(env.now)
-            if work is None and batcher.admitted > admitted:
-                continue  # cached prompts of one token are complete without a step
             if work is None:
-                self._idle[number] = env.event()
-                yield self._idle[number]
+                if batcher.admitted == admitted:  # else cached prompts of one token are complete
+                    self._idle[number] = env.event()
+                    yield self._idle[number]
                 continue
-            start = env.now
-            following = batcher.following(work) if self.model.stages == 1 else None
-            if following:
-                start, work = yield from self._decode(work, following)
-            else:
-                yield env.timeout(self._seconds(work))
-            self._rows.append((start, env.now, self.pool.used, len(batcher.waiting)))
-            self._batches.append(work.batch)
+            run = self._begin(work, batcher)
+            try:
+                yield env.timeout(run.ends[-1] - env.now)
+            except Interrupt:  # it was cut
+                yield env.timeout(run.ends[-1] - env.now)
+            self._settle(run, batcher)
             batcher.complete(work, env.now)
             if self._idle:
                 self.wake()
 
-    def _decode(
-        self, work: Work, following: Following
-    ) -> Generator[Event, Any, tuple[float, Work]]:
-        """Make steps that only decode; return the start of the last one, and what it is."""
-        env, (batcher,) = self._env, self.batchers
-        count, contexts = work.batch.sequences, [work.batch.context, *following.contexts]
-        seconds = self.model.times(count, contexts)
-        seconds[0] += work.copying
-        times = [*accumulate(seconds, initial=env.now)]
-        batches = [Batch(count, context) for context in contexts]
-        run = _Run(times, batches, [0, *following.blocks], len(batcher.waiting))
-        self._decoding, self._idle[0] = run, env.event()
-        yield env.timeout(times[-1] - env.now) | self._idle[0]
-        self._idle.pop(0, None)
-        run.cut(env.now)
-        if times[-1] > env.now:
-            yield env.timeout(times[-1] - env.now)
-        self._settle()
-        self._decoding = None
-        return times[-2], work._replace(batch=batches[-1])
+    def _begin(self, work: Work, batcher: Batcher) -> _Run:
+        """Return a step that begins now, with those that follow it."""
+        now, batch, taken = self._env.now, work.batch, []
+        if self.model.stages == 1:
+            taken = batcher.following(work)
+        if taken:
+            context, steps = batcher.sequences.context, 1 + len(taken)
+            ends = self.model.ends(now + work.copying, batch.sequences, context, steps)
+        else:
+            ends = [now + self._seconds(work)]
+        run = _Run(batch, now, ends, taken, len(batcher.waiting))
+        if self.model.stages == 1:
+            self._in_progress = run
+        return run
 
-    def _settle(self) -> None:
-        """Count the steps of a run that are complete, but for the last."""
-        run = self._decoding
-        if run is None:
-            return
-        first = run.complete
-        run.complete = min(run.in_progress(self._env.now), len(run.batches) - 1)
-        for step in range(first, run.complete):
-            start, end = run.times[step : step + 2]
-            self._rows.append((start, end, self.pool.used, run.waiting))
-            self.pool.take(run.blocks[step + 1])
-        self._batches += run.batches[first : run.complete]
-        self.batchers[0].decode(run.complete - first)
+    def _settle(self, run: _Run, batcher: Batcher) -> None:
+        """Record the steps of a run, and count all but the last, during which requests may come."""
+        self._in_progress = None
+        batch, start, ends, more = run.batch, run.start, run.ends, len(run.ends) - 1
+        context = batcher.sequences.context if batch.sequences else 0.0
+        used, waiting = self.pool.used, len(batcher.waiting)
+        blocks = [used, *[used + taken for taken in run.taken[:more]]]
+        if more:
+            self.pool.take(run.taken[more - 1])
+            batcher.decode(more)
+            if waiting != run.waiting:
+                self._record.add(
+                    start, ends[:-1], blocks[:-1], run.waiting, batch.sequences, context
+                )
+                start, context = ends[-2], batcher.sequences.context
+                ends, blocks = ends[-1:], blocks[-1:]
+        self._record.add(start, ends, blocks, waiting, batch.sequences, context, batch.prompts)
 
     def _seconds(self, work: Work) -> float:
         """Return the time until a step that starts now is complete [s]."""
@@ -216,17 +182,7 @@ class ReplicaProcess:
 
     def steps(self) -> Steps:
         """Return the steps so far."""
-        rows, batches = np.array(self._rows, dtype=float).reshape(-1, 4), self._batches
-        prompts = [sum(prompt.tokens for prompt in batch.prompts) for batch in batches]
-        return Steps(
-            start=rows[:, 0],
-            end=rows[:, 1],
-            sequences=np.array([batch.sequences for batch in batches], dtype=np.int64),
-            prompt_tokens=np.array(prompts, dtype=np.int64),
-            blocks=rows[:, 2].astype(np.int64),
-            waiting=rows[:, 3].astype(np.int64),
-            batches=batches,
-        )
+        return self._record.steps()
 
     def check_empty(self) -> None:
         """Check that requests, sequences and KV blocks are gone when all requests are complete."""

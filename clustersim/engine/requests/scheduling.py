@@ -1,6 +1,7 @@
 """How an engine forms batches: which requests share a step, and what happens when KV blocks end."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from itertools import accumulate
 from math import inf
 from typing import Literal
 
@@ -10,8 +11,9 @@ from clustersim.inference.batch import Batch
 Seconds = Callable[[Batch], float]
 """Time of a step of one replica [s]."""
 
-Decoding = Callable[[int, Sequence[int]], list[float]]
-"""Times of steps that only decode some sequences, by the sums of their cached tokens [s]."""
+Decoding = Callable[[float, int, float, int], list[float]]
+"""Ends of steps that only decode, one after another [s]: by the start of the first one [s], the
+sequences, the sum of their cached tokens in the first one, and the number of steps."""
 
 
 @record
@@ -54,7 +56,7 @@ class ReplicaModel:
     blocks, block_tokens : blocks of the KV cache, and tokens of a block
     scheduling : rules for batches
     gain : tokens that a sequence gains in a step
-    decoding : times of steps that only decode, together; by `seconds` if None
+    decoding : ends of steps that only decode, together; by `seconds` if None
     """
 
     seconds: Seconds
@@ -66,8 +68,10 @@ class ReplicaModel:
     gain: float = 1.0
     decoding: Decoding | None = None
 
-    def times(self, sequences: int, contexts: Sequence[int]) -> list[float]:
-        """Return the times of steps that only decode [s]."""
+    def ends(self, start: float, sequences: int, context: float, steps: int) -> list[float]:
+        """Return the ends of steps that only decode, one after another, as of `Decoding` [s]."""
         if self.decoding is not None:
-            return self.decoding(sequences, contexts)
-        return [self.seconds(Batch(sequences, context)) for context in contexts]
+            return self.decoding(start, sequences, context, steps)
+        contexts = (context + step * self.gain * sequences for step in range(steps))
+        seconds = (self.seconds(Batch(sequences, round(each))) for each in contexts)
+        return [*accumulate(seconds, initial=start)][1:]

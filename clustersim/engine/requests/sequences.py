@@ -7,10 +7,11 @@ and so are the steps at which it needs a new KV block: every `period` steps from
     blocks    . . + . . . + .       a sequence that joined at step 0, period 4
 """
 
+from bisect import bisect_right
+from heapq import heappop, heappush
+from itertools import accumulate, cycle, islice
 from math import ceil
 from typing import Final, NamedTuple
-
-import numpy as np
 
 from clustersim.engine.requests.request import Request
 
@@ -54,7 +55,8 @@ class BlockPool:
         """Take blocks; there must be enough."""
         self.used += blocks
         assert self.used <= self.total, "a KV pool above its size"
-        self.peak = max(self.peak, self.used)
+        if self.used > self.peak:
+            self.peak = self.used
 
     def release(self, blocks: int) -> None:
         """Return blocks to the pool."""
@@ -68,13 +70,6 @@ class Left(NamedTuple):
     context: float
     gained: float
     blocks: int
-
-
-class Following(NamedTuple):
-    """Steps that follow one another: their contexts, and the KV blocks that each needs."""
-
-    contexts: list[int]
-    blocks: list[int]
 
 
 MOST_FOLLOWING: Final = 64
@@ -102,12 +97,17 @@ class Sequences:
         self._grow = grow
         self._growing = [0] * self._period
         self._finishing: dict[int, list[Request]] = {}
+        self._ends: list[int] = []  # steps of these, the least first
 
     def join(self, request: Request, tokens: int, remaining: int) -> None:
         """Add a sequence with some cached tokens that has `remaining` tokens to generate."""
         request.joined, request.context = self.step, tokens
         last = self.step + ceil(remaining / self.gain)
-        self._finishing.setdefault(last, []).append(request)
+        if last in self._finishing:
+            self._finishing[last].append(request)
+        else:
+            self._finishing[last] = [request]
+            heappush(self._ends, last)
         self.count += 1
         self.context += tokens
         if self._grow:
@@ -121,19 +121,20 @@ class Sequences:
         """Return the KV blocks that a sequence with some cached tokens needs when it joins."""
         return int(self._grow and not self._wait(tokens))
 
-    def following(self, free: int) -> Following | None:
-        """Return the steps after the next one, up to the first in which a sequence ends.
+    def following(self, free: int) -> list[int]:
+        """Return the KV blocks that steps after the next one need in all, each with those before.
+
+        They end with the first in which a sequence ends.
 
         Parameters
         ----------
         free : KV blocks that they may take
         """
-        last = min(min(self._finishing) - self.step, MOST_FOLLOWING)
-        steps = np.arange(1, last)
-        blocks = np.array(self._growing)[(self.step + steps) % self._period]
-        count = int(np.searchsorted(blocks.cumsum(), free, side="right"))
-        contexts = np.rint(self.context + self.gain * self.count * steps[:count]).astype(int)
-        return Following(contexts.tolist(), blocks[:count].tolist()) if count else None
+        most = min(self._ends[0] - self.step, MOST_FOLLOWING) - 1
+        phase = (self.step + 1) % self._period
+        growing = cycle(self._growing[phase:] + self._growing[:phase])
+        blocks = [*accumulate(islice(growing, most))]
+        return blocks if not blocks or blocks[-1] <= free else blocks[: bisect_right(blocks, free)]
 
     def skip(self, steps: int) -> None:
         """Make steps in which no sequence ends."""
@@ -144,7 +145,9 @@ class Sequences:
         """Make a step; return the requests that have all their tokens."""
         self.step += 1
         self.context += self.gain * self.count
-        return self._finishing.pop(self.step, [])
+        if self._ends[0] > self.step:
+            return []
+        return self._finishing.pop(heappop(self._ends))
 
     def leave(self, request: Request) -> Left:
         """Remove a sequence that has finished."""

@@ -312,8 +312,8 @@ KINDS: Final = (
 
 def request_strip(result: "ServeResult") -> Timeline:
     """Return the first measured requests in time: queue, prompt, decode."""
-    chosen = sorted(result.requests, key=lambda request: request.number)[:MOST_REQUESTS]
-    begin = min(request.arrival for request in chosen)
+    chosen = result.requests.ordered[:MOST_REQUESTS]
+    begin = chosen.arrival.min()
     blocks: list[tuple[int, int, float, float]] = []
     for lane, request in enumerate(chosen):
         ends = (request.arrival, request.admitted, request.first, request.finish)
@@ -356,9 +356,9 @@ def kv_chart(result: "ServeResult") -> list[Lines]:
     steps = result.replayed.steps[0]
     if not len(steps):
         return []
-    places = np.unique(np.linspace(0, len(steps) - 1, MOST_INSTANTS).round().astype(int))
-    times = tuple((steps.end[places] - steps.start[0]).tolist())
-    used = 100 * steps.blocks[places] / result.model.blocks
+    places = np.unique(np.linspace(0, len(steps.ends) - 1, MOST_INSTANTS).round().astype(int))
+    times = tuple((steps.ends[places] - steps.start[0]).tolist())
+    used = 100.0 * steps.blocks[places] / result.model.blocks
     peak = 100 * float(steps.blocks.max()) / result.model.blocks
     chart = Lines(
         title=f"The KV cache is used up to {peak:.3g} %",

@@ -8,13 +8,14 @@ pipeline, preemption.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from clustersim.arrays import Integers
-from clustersim.engine.requests.replica import Steps
-from clustersim.engine.requests.request import Request
+from clustersim.arrays import Floats, Integers
+from clustersim.engine.requests.completed import CompletedRequests
+from clustersim.engine.requests.steps import Steps, sums_of
 from clustersim.inference.batch import Batch, StepTime
 from clustersim.inference.links import narrowest_link
 from clustersim.simulation.service.answer import LimitingKernel, LimitingLink
@@ -36,12 +37,15 @@ COMMUNICATION: Final = ("tensor", "expert", "pipeline", "context", "transfer")
 SAMPLES: Final = 48
 """Steps whose parts are computed; the others are like them."""
 
+ROUNDING: Final = 1e-9
+"""Time between steps, over that of a token, below which it is a difference of rounded times."""
+
 Cost = Callable[[Batch], StepTime]
 """Returns the parts of a step."""
 
 
 def token_attribution(
-    steps: Sequence[Steps], requests: Sequence[Request], cost: Cost, mean: float, gain: float
+    steps: Sequence[Steps], requests: CompletedRequests, cost: Cost, mean: float, gain: float
 ) -> dict[str, float]:
     """Return the mean time per token by cause [s].
 
@@ -51,10 +55,13 @@ def token_attribution(
     gain : tokens that a sequence gains in a step
     """
     sampled = sampled_batches(steps, [each.sequences for each in steps])
-    in_steps = _mean_step(steps) / gain
-    tokens = sum(request.output - 1 for request in requests)
-    between = sum(request.finish - request.first for request in requests) / tokens
-    waiting = max(0.0, between - in_steps)
+    sums = sums_of(steps)
+    in_steps = sums.sequence_seconds / sums.sequences / gain
+    tokens = int((requests.output - 1).sum())
+    between = float((requests.finish - requests.first).sum()) / tokens
+    waiting = between - in_steps
+    if waiting < ROUNDING * between:
+        waiting = 0.0
     parts: dict[str, float] = defaultdict(float)
     for batch in sampled:
         for name, seconds in _split(batch, cost).items():
@@ -63,7 +70,7 @@ def token_attribution(
 
 
 def first_token_attribution(
-    requests: Sequence[Request], steps: Sequence[Steps], cost: Cost, before: float
+    requests: CompletedRequests, steps: Sequence[Steps], cost: Cost, before: float
 ) -> dict[str, float]:
     """Return the mean time to the first token by cause [s].
 
@@ -74,10 +81,10 @@ def first_token_attribution(
     """
     means = {
         "frontend": before,
-        "queue": _mean([r.admitted - (r.arrival + before) for r in requests]),
-        "transfer": _mean([r.first - r.prompted for r in requests if r.prompted == r.prompted]),
+        "queue": _mean(requests.admitted - (requests.arrival + before)),
+        "transfer": _mean((requests.first - requests.prompted)[~np.isnan(requests.prompted)]),
     }
-    whole = _mean([request.first - request.arrival for request in requests])
+    whole = _mean(requests.first - requests.arrival)
     processed = max(0.0, whole - sum(means.values()))
     parts: dict[str, float] = defaultdict(float)
     for batch in sampled_batches(steps, [each.prompt_tokens for each in steps]):
@@ -107,27 +114,36 @@ def _scaled(
     return scaled | ({"waiting": mean - of_steps} if waiting else {})
 
 
-def _mean_step(steps: Sequence[Steps]) -> float:
-    """Return the mean time of a step, of all its sequences [s]."""
-    seconds = sum(float(((each.end - each.start) * each.sequences).sum()) for each in steps)
-    return seconds / sum(int(each.sequences.sum()) for each in steps)
-
-
 def sampled_batches(steps: Sequence[Steps], amounts: Sequence[Integers]) -> list[Batch]:
-    """Return steps with some amount, evenly spaced over all of them."""
-    batches = [
-        replica.batches[step]
-        for replica, amount in zip(steps, amounts, strict=True)
-        for step in np.flatnonzero(amount).tolist()
-    ]
-    if not batches:
+    """Return steps with some amount, evenly spaced over all of them.
+
+    Parameters
+    ----------
+    amounts : of the steps of each run
+    """
+    counts = np.concatenate([
+        each.count * (amount > 0) for each, amount in zip(steps, amounts, strict=True)
+    ])  # fmt: skip
+    ends = counts.cumsum()
+    if not counts.any():
         return []
-    chosen = np.unique(np.linspace(0, len(batches) - 1, SAMPLES).round().astype(int)).tolist()
-    return [batches[i] for i in chosen]
+    chosen = np.unique(np.linspace(0, ends[-1] - 1, SAMPLES).round().astype(int))
+    runs = ends.searchsorted(chosen, side="right")
+    first = ends[runs] - counts[runs]
+    return [*map(partial(_batch, steps), runs.tolist(), (chosen - first).tolist())]
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else 0.0
+def _batch(steps: Sequence[Steps], run: int, step: int = 0) -> Batch:
+    """Return a step of a run, which is numbered over all replicas."""
+    for each in steps:
+        if run < len(each.count):
+            return each.batch(run, step)
+        run -= len(each.count)
+    raise AssertionError("no replica has this run")
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else 0.0
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -135,10 +151,14 @@ def _mean(values: Sequence[float]) -> float:
 
 def mean_step(steps: Sequence[Steps]) -> Batch:
     """Return the step of mean size: of those that decode, the one nearest to their mean."""
-    batches = [batch for each in steps for batch in each.batches if batch.sequences]
-    batches = batches or [batch for each in steps for batch in each.batches]
-    counts = np.array([batch.sequences for batch in batches], dtype=float)
-    return batches[int(np.abs(counts - counts.mean()).argmin())]
+    count, sequences = (
+        np.concatenate([getattr(each, name) for each in steps]) for name in ("count", "sequences")
+    )
+    decoding = sequences > 0
+    if decoding.any():
+        count = count * decoding
+    mean = float((count * sequences).sum() / count.sum())
+    return _batch(steps, int(np.where(count, np.abs(sequences - mean), np.inf).argmin()))
 
 
 def limiting_kernel(pool: Pool, batch: Batch) -> LimitingKernel | None:

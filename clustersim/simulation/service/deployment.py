@@ -57,7 +57,7 @@ def replica_model(pool: Pool, scenario: ServingScenario) -> ReplicaModel:
         stages=layout.pipeline,
         scheduling=rules,
         gain=_gain(scenario),
-        decoding=costs.decoding,
+        decoding=costs.decoding if costs.linear else None,
     )
 
 

@@ -21,6 +21,7 @@ from clustersim.errors import ScenarioError
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.requests import (
     MAX_REQUESTS,
+    MAX_SIMULATED,
     MAX_TOKENS,
     HistogramLengths,
     Lengths,
@@ -92,10 +93,10 @@ def _load_of(loaded: LoadedService, before: float, endless: bool) -> RequestLoad
         users = given.concurrency
         warm_up = WARM_UP * users if given.warm_up is None else given.warm_up
         complete = warm_up + (given.requests or max(AT_LEAST, OF_A_USER * users))
-        if complete + users > MAX_REQUESTS:
+        if complete + users > MAX_SIMULATED:
             raise ScenarioError(
                 f"{loaded.where('load', 'concurrency')}: {users:,} users make {complete + users:,}"
-                f" requests, at most {MAX_REQUESTS:,} are simulated (fewer users, or a smaller"
+                f" requests, at most {MAX_SIMULATED:,} are simulated (fewer users, or a smaller"
                 " load.requests and load.warm_up)"
             )
         inputs, outputs = _lengths(given, complete + users)

@@ -13,7 +13,7 @@ from typing import Final
 
 from clustersim.cost.power import MachinePower, State, machine_power, missing_power
 from clustersim.cost.prices import NO_ELECTRICITY
-from clustersim.engine.requests.replica import Steps
+from clustersim.engine.requests.steps import Steps
 from clustersim.scenario.costs import rate_of, site_of
 from clustersim.scenario.serving import ServingScenario
 from clustersim.simulation.service.answer import ServiceCost, ServiceEnergy
@@ -82,9 +82,7 @@ def _device_watts(
     """Return the mean power of a device of a pool [W]."""
     begin, end = window
     waiting = machine.in_state("waiting")
-    stepping = sum(
-        float((each.end.clip(begin, end) - each.start.clip(begin, end)).sum()) for each in steps
-    )
+    stepping = sum(each.seconds_within(begin, end) for each in steps)
     stages = pool.layout.pipeline
     busy = min(1.0, stepping / ((end - begin) * len(steps) * stages)) if end > begin else 0.0
     parts: defaultdict[str, float] = defaultdict(float)

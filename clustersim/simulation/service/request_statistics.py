@@ -1,14 +1,15 @@
 """What requests and steps mean: statistics of times, rates, goodput, KV cache, queue."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import numpy as np
 
 from clustersim.arrays import Floats
+from clustersim.engine.requests.completed import CompletedRequests
 from clustersim.engine.requests.replay import ReplayedRequests
-from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
+from clustersim.engine.requests.steps import sums_of
 from clustersim.metrics.stationary import NORMAL, interval
 from clustersim.scenario.serving import LimitsFile
 from clustersim.simulation.measures import QUANTILES
@@ -20,18 +21,17 @@ NO_TIMES: Final = np.zeros(0)
 
 
 def statistics(
-    times: Sequence[float] | Floats, *, steady: bool = False, waiting: Floats = NO_TIMES,
+    series: Floats, *, steady: bool = False, waiting: Floats = NO_TIMES,
     spread: float = 0.0, percentiles: Iterable[str] = (),
 ) -> Statistics:  # fmt: skip
     """Return mean and percentiles of some times, with intervals if they are of a steady state.
 
     Parameters
     ----------
-    waiting : times in a queue that are part of the times [s]
+    waiting : times in a queue that are part of them [s]
     spread : of the mean wait, as of `Saturated`
     percentiles : next to those of every answer, by name
     """
-    series = np.asarray(times, dtype=float)
     further = {name: _percentile(name) for name in percentiles}
     every = {**STATISTICS, **further}
     values = {name: of(series) for name, of in STATISTICS.items()}
@@ -62,24 +62,26 @@ STATISTICS: Final[Mapping[str, Statistic]] = {
 """Statistics of times by name."""
 
 
-def waits(requests: Sequence[Request], before: float) -> Floats:
+def waits(requests: CompletedRequests, before: float) -> Floats:
     """Return the times from arrival to admission, after the time before a replica [s]."""
-    found = [request.admitted - (request.arrival + before) for request in requests]
-    return np.maximum(found, 0.0)
+    return np.maximum(requests.admitted - (requests.arrival + before), 0.0)
 
 
-def first_token_times(requests: Sequence[Request]) -> list[float]:
+def first_token_times(requests: CompletedRequests) -> Floats:
     """Return the times from arrival to the first token [s]."""
-    return [request.first - request.arrival for request in requests]
+    return requests.first - requests.arrival
 
 
-def times_per_token(requests: Sequence[Request]) -> list[float]:
+def times_per_token(requests: CompletedRequests) -> Floats:
     """Return (latency - first) / (output - 1) of requests with more than one token [s]."""
-    return [(r.finish - r.first) / (r.output - 1) for r in requests if r.output > 1]
+    further = requests.output - 1
+    more = further > 0
+    seconds: Floats = (requests.finish - requests.first)[more] / further[more]
+    return seconds
 
 
 def goodput_of(
-    requests: Sequence[Request], limits: LimitsFile | None, rate: float
+    requests: CompletedRequests, limits: LimitsFile | None, rate: float
 ) -> Goodput | None:
     """Return the requests within the limits; None without limits.
 
@@ -89,8 +91,8 @@ def goodput_of(
     """
     if limits is None or (limits.ttft is None and limits.tpot is None):
         return None
-    first = np.array(first_token_times(requests))
-    each = np.array([(r.finish - r.first) / max(1, r.output - 1) for r in requests])
+    first = first_token_times(requests)
+    each = (requests.finish - requests.first) / np.maximum(1, requests.output - 1)
     early = np.ones(len(first), bool) if limits.ttft is None else first <= limits.ttft
     quick = np.ones(len(first), bool) if limits.tpot is None else each <= limits.tpot
     both = early & quick
@@ -108,37 +110,29 @@ def goodput_of(
 
 def kv_cache(replayed: ReplayedRequests, model: ReplicaModel, token: float) -> KvCache:
     """Return how full the KV cache is; `token` are the bytes of one on all devices [B]."""
-    busy = blocks = sequences = context = 0.0
-    for steps in replayed.steps:
-        seconds = steps.end - steps.start
-        busy += float(seconds.sum())
-        blocks += float((seconds * steps.blocks).sum())
-        sequences += float(steps.sequences.sum())
-        context += sum(batch.context for batch in steps.batches)
+    sums = sums_of(replayed.steps)
     return KvCache(
         capacity_tokens=model.blocks * model.block_tokens,
         block_tokens=model.block_tokens,
         bytes_per_token=token,
-        mean_occupancy=blocks / busy / model.blocks if busy else 0.0,
+        mean_occupancy=(sums.block_seconds / sums.seconds / model.blocks if sums.seconds else 0.0),
         peak_occupancy=max(replayed.peak_blocks) / model.blocks,
-        mean_context=context / sequences if sequences else 0.0,
+        mean_context=sums.context / sums.sequences if sums.sequences else 0.0,
     )
 
 
 def queue(replayed: ReplayedRequests, waited: Statistics) -> Queue:
     """Return the requests that wait, and how long."""
-    entries = replayed.prefill_steps or replayed.steps
-    waiting = np.concatenate([steps.waiting for steps in entries])
+    sums = sums_of(replayed.prefill_steps or replayed.steps)
     return Queue(
         wait_s=waited,
-        mean=float(waiting.mean()) if len(waiting) else 0.0,
-        most=int(waiting.max(initial=0)),
-        preemptions=sum(request.preemptions for request in replayed.measured),
+        mean=sums.waiting / sums.steps if sums.steps else 0.0,
+        most=sums.most_waiting,
+        preemptions=int(replayed.measured.preemptions.sum()),
     )
 
 
 def mean_batch(replayed: ReplayedRequests) -> float:
     """Return the mean number of sequences of a step that decodes."""
-    counts = np.concatenate([steps.sequences for steps in replayed.steps])
-    decoding = counts[counts > 0]
-    return float(decoding.mean()) if len(decoding) else 0.0
+    sums = sums_of(replayed.steps)
+    return sums.sequences / sums.decoding if sums.decoding else 0.0

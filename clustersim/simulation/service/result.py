@@ -1,15 +1,14 @@
 """The result of a service: what happened to its requests, and what explains it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from clustersim.answers import Presentable, answer_from
 from clustersim.arrays import Floats
 from clustersim.catalog.facts import STATED, stated_keys
+from clustersim.engine.requests.completed import NO_REQUESTS, CompletedRequests
 from clustersim.engine.requests.replay import ReplayedRequests
-from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.serving import ServingScenario
@@ -131,9 +130,9 @@ class ServeResult(Presentable):
         return self.scenario.devices
 
     @cached_property
-    def requests(self) -> tuple[Request, ...]:
+    def requests(self) -> CompletedRequests:
         """Measured requests; none where the service does not fit."""
-        return () if self.replayed is None else self.replayed.measured
+        return NO_REQUESTS if self.replayed is None else self.replayed.measured
 
     @property
     def unstable(self) -> bool:
@@ -149,9 +148,7 @@ class ServeResult(Presentable):
     def _waits(self) -> Floats:
         return waits(self.requests, self.before)
 
-    def _statistics(
-        self, times: Sequence[float] | Floats, waiting: Floats = NO_TIMES
-    ) -> Statistics | None:
+    def _statistics(self, times: Floats, waiting: Floats = NO_TIMES) -> Statistics | None:
         if not len(times):
             return None
         return statistics(
@@ -180,7 +177,7 @@ class ServeResult(Presentable):
     @cached_property
     def latency(self) -> Statistics | None:
         """Time to the last token; None where the service does not fit, or the queue grows."""
-        times = [request.finish - request.arrival for request in self.requests]
+        times = self.requests.finish - self.requests.arrival
         return None if self.unstable else self._statistics(times, self._waits)
 
     # --- rates ------------------------------------------------------------------------------------
@@ -195,7 +192,7 @@ class ServeResult(Presentable):
             return {}
         seconds = self.replayed.seconds
         requests, output = len(self.requests) / seconds, self.replayed.emitted / seconds
-        prompts = sum(request.input for request in self.requests) / seconds
+        prompts = int(self.requests.input.sum()) / seconds
         if self.steady is not None and self.steady.measured != "all requests":
             requests = min(self.steady.rate, self.steady.sustainable_requests_per_s)
             prompts, output = (requests * tokens for tokens in self.mean_tokens)
@@ -229,7 +226,7 @@ class ServeResult(Presentable):
         if self.tpot is None:
             return self.first_attribution
         return token_attribution(
-            self.replayed.steps, [request for request in self.requests if request.output > 1],
+            self.replayed.steps, self.requests[self.requests.output > 1],
             self.pools[-1].costs.step, self.tpot.mean, self.model.gain,
         )  # fmt: skip
 
@@ -372,7 +369,5 @@ class ServeResult(Presentable):
         import pandas as pd  # 0.3 s, only for tables
 
         names = "number", "arrival", "admitted", "first", "finish", "input", "output", "preemptions"
-        rows: list[dict[str, Any]] = [
-            {name: getattr(request, name) for name in names} for request in self.requests
-        ]
-        return pd.DataFrame(rows, columns=list(names)).sort_values("number", ignore_index=True)
+        columns = {name: getattr(self.requests, name) for name in names}
+        return pd.DataFrame(columns).sort_values("number", ignore_index=True)

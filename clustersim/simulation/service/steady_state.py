@@ -18,13 +18,13 @@ from typing import Final
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
+from clustersim.engine.requests.completed import CompletedRequests
 from clustersim.engine.requests.replay import (
     Deployment,
     ReplayedRequests,
     RequestLoad,
     replay_requests,
 )
-from clustersim.engine.requests.request import Request
 from clustersim.metrics.stationary import (
     BATCHES,
     NORMAL,
@@ -128,10 +128,9 @@ def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float])
         review=review,
     )
     replayed = replay_requests(backlog, served)
-    count, begin = review.skipped, replayed.requests[review.skipped - 1].finish
-    measured = replayed.requests[count:]
-    window = _window(replayed, measured, begin, replayed.requests[-1].finish)
-    emitted = alike * sum(request.output for request in measured)
+    finish, measured = replayed.requests.finish, replayed.requests[review.skipped :]
+    window = _window(replayed, measured, finish[review.skipped - 1], finish[-1])
+    emitted = alike * int(measured.output.sum())
     half = None if review.half is None else alike * review.half
     return Saturated(alike * review.rate, half, replace(window, emitted=float(emitted)))
 
@@ -176,16 +175,16 @@ class _Backlog:
         self.half: float | None = None
         self._rates, self._first, self._most = rates, first, most
 
-    def __call__(self, completed: Sequence[Request]) -> int:
+    def __call__(self, completed: CompletedRequests) -> int:
         if not completed:
             return min(FIRST + 2 * self._first, self._most)
-        ends, more = np.array([request.finish for request in completed]), 2 * len(completed)
+        ends, more = completed.finish, 2 * len(completed)
         ends = ends[: np.searchsorted(ends, ends[-1])]  # not all that end last are known
         whole = np.searchsorted(ends, ends, side="right")
         half = int(whole[len(ends) // 2 - 1]) if len(ends) > 1 else len(ends)
         if half == len(ends):
             return more if more <= self._most else 0
-        spent = np.array([r.finish - r.admitted for r in completed[half : len(ends)]])
+        spent = (completed.finish - completed.admitted)[half : len(ends)]
         rate = (len(ends) - half) / float(ends[-1] - ends[half - 1])
         together = max(1, round(float(spent.mean()) * rate))  # Little's law
         self._measure(ends, whole, min(max(self._first, 2 * together), half), together)
@@ -238,14 +237,9 @@ def steady_replay(
     """
     review = _Arrivals(load, spread)
     replayed = replay_requests(replace(load, review=review), deployment)
-    measured = tuple(sorted(replayed.requests, key=_number)[review.first : review.last])
-    window = _window(replayed, measured, measured[0].arrival, measured[-1].arrival)
-    emitted = float(sum(request.output for request in measured))
-    return replace(window, emitted=emitted), review.narrow
-
-
-def _number(request: Request) -> int:
-    return request.number
+    measured = replayed.requests.ordered[review.first : review.last]
+    window = _window(replayed, measured, measured.arrival[0], measured.arrival[-1])
+    return replace(window, emitted=float(measured.output.sum())), review.narrow
 
 
 class _Arrivals:
@@ -262,12 +256,12 @@ class _Arrivals:
         self._skipped, self._most = load.warm_up, len(load.inputs)
         self._before, self._spread = load.before, spread
 
-    def __call__(self, completed: Sequence[Request]) -> int:
+    def __call__(self, completed: CompletedRequests) -> int:
         if not completed:
             return min(2 * FIRST + self._skipped, self._most)
         requests = _without_gaps(completed)
         self.last = len(requests)
-        latency = np.array([request.finish - request.arrival for request in requests])
+        latency = requests.finish - requests.arrival
         self.first = max(0, min(max(self._skipped, warm_up(latency)), len(requests) - 1))
         measured = requests[self.first :]
         least = least_half_width(STATISTICS["mean"], waits(measured, self._before), self._spread)
@@ -283,30 +277,28 @@ class _Arrivals:
         return 0 if self.narrow or more > min(MOST, self._most) else more
 
 
-def _is_narrow(times: Sequence[float] | Floats, least: float = 0.0) -> bool:
+def _is_narrow(series: Floats, least: float = 0.0) -> bool:
     """Return whether the interval of the mean of some times is narrow; of none it is."""
-    series = np.asarray(times)
     known = interval(series, STATISTICS["mean"], least)
     return not len(series) or (known is not None and known.share <= NARROW)
 
 
-def _without_gaps(completed: Sequence[Request]) -> list[Request]:
+def _without_gaps(completed: CompletedRequests) -> CompletedRequests:
     """Return the requests from the first to the one before the first that is not complete."""
-    ordered = sorted(completed, key=_number)
-    numbers = np.array([request.number for request in ordered])
-    gaps = np.flatnonzero(numbers != np.arange(len(numbers)))
+    ordered = completed.ordered
+    gaps = np.flatnonzero(ordered.number != np.arange(len(ordered)))
     return ordered[: gaps[0]] if len(gaps) else ordered
 
 
 def _window(
-    replayed: ReplayedRequests, measured: tuple[Request, ...], begin: float, end: float
+    replayed: ReplayedRequests, measured: CompletedRequests, begin: float, end: float
 ) -> ReplayedRequests:
     """Return what happened in a time."""
     return replace(
         replayed,
         measured=measured,
-        begin=begin,
-        end=end,
+        begin=float(begin),
+        end=float(end),
         steps=tuple(each.within(begin, end) for each in replayed.steps),
         prefill_steps=tuple(each.within(begin, end) for each in replayed.prefill_steps),
     )

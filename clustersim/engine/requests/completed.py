@@ -1,0 +1,120 @@
+"""Requests that are complete, as columns: a service has millions, and some are in it at a time."""
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from clustersim.answers import in_brief
+from clustersim.arrays import Floats, Integers
+from clustersim.engine.requests.request import Request
+
+
+class CompletedRequest(NamedTuple):
+    """One of them; its fields are those of `Request`."""
+
+    number: int
+    preemptions: int
+    arrival: float
+    admitted: float
+    prompted: float
+    first: float
+    finish: float
+    input: int
+    output: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CompletedRequests:
+    """Requests with all their tokens.
+
+    Attributes
+    ----------
+    number : in the order of arrivals
+    preemptions : of each [count]
+    arrival, admitted, prompted, first, finish : as of `Request` [s]
+    inputs, outputs : tokens of all requests of the load, by number
+    """
+
+    number: Integers
+    preemptions: Integers
+    arrival: Floats
+    admitted: Floats
+    prompted: Floats
+    first: Floats
+    finish: Floats
+    inputs: Integers
+    outputs: Integers
+
+    __repr__ = in_brief
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def __getitem__(self, chosen: Any) -> "CompletedRequests":
+        """Return the requests of a slice, a mask or an array of places."""
+        return replace(self, **{name: getattr(self, name)[chosen] for name in _COLUMNS})
+
+    def __iter__(self) -> Iterator[CompletedRequest]:
+        columns = [getattr(self, name).tolist() for name in CompletedRequest._fields]
+        return map(CompletedRequest._make, zip(*columns, strict=True))
+
+    @property
+    def input(self) -> Integers:
+        """Tokens of the prompt of each."""
+        return self.inputs[self.number]
+
+    @property
+    def output(self) -> Integers:
+        """Tokens that each generated."""
+        return self.outputs[self.number]
+
+    @property
+    def ordered(self) -> "CompletedRequests":
+        """The same in the order of their arrivals."""
+        return self[np.argsort(self.number)]
+
+
+_COLUMNS = tuple(field.name for field in fields(CompletedRequests))[:-2]
+
+
+class RequestRecord:
+    """Records requests in the order of their ends.
+
+    Parameters
+    ----------
+    inputs, outputs : tokens of all requests of the load, by number
+    """
+
+    def __init__(self, inputs: Integers, outputs: Integers) -> None:
+        self._inputs, self._outputs = inputs, outputs
+        self._columns: list[array[Any]] = [array(kind) for kind in "iiddddd"]
+        self._append = [column.append for column in self._columns]
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def add(self, request: Request) -> None:
+        """Record a request with its last token."""
+        number, preemptions, arrival, admitted, prompted, first, finish = self._append
+        number(request.number)
+        preemptions(request.preemptions)
+        arrival(request.arrival)
+        admitted(request.admitted)
+        prompted(request.prompted)
+        first(request.first)
+        finish(request.finish)
+
+    def requests(self) -> CompletedRequests:
+        """Return the requests so far; none can be added while they are in use."""
+        columns = {
+            name: np.frombuffer(column, column.typecode)
+            for name, column in zip(_COLUMNS, self._columns, strict=True)
+        }
+        return CompletedRequests(**columns, inputs=self._inputs, outputs=self._outputs)
+
+
+NO_REQUESTS: Final = RequestRecord(np.zeros(0, np.int64), np.zeros(0, np.int64)).requests()
+"""No requests at all."""

@@ -1,0 +1,316 @@
+"""Steps of a replica, recorded as runs of steps that differ in their contexts alone.
+
+    run    start, steps, sequences, context, prompts, waiting requests
+    step   end, KV blocks
+
+A record grows up to a number of steps.  Then the steps of half of the runs, in blocks that are even
+over time, are replaced by their sums: all sums stay exact, what is sampled is one of the others.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from math import inf
+from operator import add
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from clustersim.answers import in_brief
+from clustersim.arrays import Booleans, Floats, Integers, ranges
+from clustersim.inference.batch import Batch, Prompt
+
+MOST_STEPS: Final = 1_500_000
+"""Steps of a record, of all replicas: those of 100,000 requests that 64 users send."""
+
+LEAST_STEPS: Final = 65_536
+"""Steps of the record of one replica at least: some blocks of runs of 64 steps."""
+
+BLOCK: Final = 64
+"""Runs that are dropped together: prompts and decoding alternate."""
+
+AT_ONCE: Final = 16_384
+"""Runs whose steps are summed at once."""
+
+
+class StepTable(NamedTuple):
+    """Steps one by one.
+
+    Attributes
+    ----------
+    start, end : of each step [s]
+    sequences, context : decoding sequences, and the sum of their cached tokens
+    prompt_tokens : tokens of prompts
+    blocks : KV blocks in use
+    waiting : requests without KV blocks, of the batch in flight
+    """
+
+    start: Floats
+    end: Floats
+    sequences: Integers
+    context: Integers
+    prompt_tokens: Integers
+    blocks: Integers
+    waiting: Integers
+
+    @property
+    def seconds(self) -> Floats:
+        """Time of each step [s]."""
+        return self.end - self.start
+
+
+class StepSums(NamedTuple):
+    """Sums over steps.
+
+    Attributes
+    ----------
+    steps, decoding : steps, and those of them that decode [count]
+    seconds : of all steps [s]
+    block_seconds, sequence_seconds : the same times KV blocks, and times sequences [s]
+    sequences, context, waiting : sums of these
+    most_waiting : the most requests that wait
+    """
+
+    steps: int = 0
+    decoding: int = 0
+    seconds: float = 0.0
+    block_seconds: float = 0.0
+    sequence_seconds: float = 0.0
+    sequences: int = 0
+    context: int = 0
+    waiting: int = 0
+    most_waiting: int = 0
+
+    @classmethod
+    def of(cls, table: StepTable) -> "StepSums":
+        """Return the sums over a table."""
+        return cls(
+            steps=len(table.end),
+            decoding=int(np.count_nonzero(table.sequences)),
+            seconds=float(table.seconds.sum()),
+            block_seconds=float((table.seconds * table.blocks).sum()),
+            sequence_seconds=float((table.seconds * table.sequences).sum()),
+            sequences=int(table.sequences.sum()),
+            context=int(table.context.sum()),
+            waiting=int(table.waiting.sum()),
+            most_waiting=int(table.waiting.max(initial=0)),
+        )
+
+    def plus(self, other: "StepSums") -> "StepSums":
+        """Return the sums over the steps of both."""
+        names: Sequence[str] = self._fields
+        sums: dict[str, Any] = dict(zip(names, map(add, self, other), strict=True))
+        sums["most_waiting"] = max(self.most_waiting, other.most_waiting)
+        return StepSums(**sums)
+
+
+NO_STEPS: Final = StepSums()
+"""Sums over no steps."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Steps:
+    """Steps of one replica, in the order of their ends, as runs of steps one after another.
+
+    Attributes
+    ----------
+    number : of each run
+    start : when it begins [s]
+    count : its steps
+    sequences, prompt_tokens, waiting : of each of its steps, as of `StepTable`
+    context : sum of the cached tokens in its first step
+    prompts : that each of its steps processes [count]
+    tokens, before : of each prompt, as of `Prompt`
+    ends, blocks : of each step [s]: when it ends, and its KV blocks
+    gain : tokens that a sequence gains in a step
+    dropped : sums over steps that are not recorded
+    """
+
+    number: Integers
+    start: Floats
+    count: Integers
+    sequences: Integers
+    context: Floats
+    prompt_tokens: Integers
+    waiting: Integers
+    prompts: Integers
+    tokens: Integers
+    before: Integers
+    ends: Floats
+    blocks: Integers
+    gain: float
+    dropped: StepSums = NO_STEPS
+
+    __repr__ = in_brief
+
+    def __len__(self) -> int:
+        return len(self.ends) + self.dropped.steps
+
+    @cached_property
+    def _first(self) -> Integers:
+        """The first step of each run."""
+        return _first(self.count)
+
+    def table(self, runs: slice = slice(None)) -> StepTable:
+        """Return the recorded steps, or those of some runs."""
+        count, first = self.count[runs], self._first[runs]
+        if not len(count):
+            return StepTable(*np.zeros((2, 0)), *np.zeros((5, 0), np.int64))
+        steps = slice(first[0], first[-1] + count[-1])
+        ends, first = self.ends[steps], first - first[0]
+        starts = np.concatenate([[0.0], ends[:-1]])
+        starts[first] = self.start[runs]
+        run = np.repeat(np.arange(len(count)), count)
+        sequences = self.sequences[runs][run]
+        grown = self.gain * sequences * (np.arange(len(run)) - first[run])
+        return StepTable(
+            start=starts,
+            end=ends,
+            sequences=sequences,
+            context=np.rint(self.context[runs][run] + grown).astype(np.int64),
+            prompt_tokens=self.prompt_tokens[runs][run],
+            blocks=self.blocks[steps],
+            waiting=self.waiting[runs][run],
+        )
+
+    def batch(self, run: int, step: int = 0) -> Batch:
+        """Return what a step of a run processes."""
+        sequences = int(self.sequences[run])
+        context = round(float(self.context[run]) + step * self.gain * sequences)
+        first = int(_first(self.prompts)[run])
+        own = slice(first, first + int(self.prompts[run]))
+        prompts = map(Prompt, self.tokens[own].tolist(), self.before[own].tolist())
+        return Batch(sequences, context, tuple(prompts))
+
+    @cached_property
+    def sums(self) -> StepSums:
+        """Sums over all steps, also those that are not recorded."""
+        sums = self.dropped
+        for first in range(0, len(self.count), AT_ONCE):
+            sums = sums.plus(StepSums.of(self.table(slice(first, first + AT_ONCE))))
+        return sums
+
+    def seconds_within(self, begin: float, end: float) -> float:
+        """Return the time of all steps within a time [s]; others are like those recorded."""
+        last = self.ends[self._first + self.count - 1]
+        recorded = float((last - self.start).sum())
+        inside = float((last.clip(begin, end) - self.start.clip(begin, end)).sum())
+        return inside * self.sums.seconds / recorded if recorded else 0.0
+
+    def within(self, begin: float, end: float) -> "Steps":
+        """Return the recorded steps of which some part lies within a time [s]."""
+        table = self.table()
+        inside = np.flatnonzero((table.end > begin) & (table.start < end))
+        runs, at, count = np.unique(
+            np.repeat(np.arange(len(self.count)), self.count)[inside],
+            return_index=True, return_counts=True,
+        )  # fmt: skip
+        first = inside[at]
+        skipped = first - self._first[runs]
+        return replace(
+            self._chosen(runs, inside),
+            start=table.start[first],
+            count=count,
+            context=self.context[runs] + skipped * self.gain * self.sequences[runs],
+            dropped=NO_STEPS,
+        )
+
+    def of_runs(self, chosen: Booleans) -> "Steps":
+        """Return the steps of the runs that a mask chooses."""
+        return self._chosen(np.flatnonzero(chosen), np.flatnonzero(np.repeat(chosen, self.count)))
+
+    def _chosen(self, runs: Integers, steps: Integers) -> "Steps":
+        prompts = ranges(_first(self.prompts)[runs], self.prompts[runs])
+        items = dict.fromkeys(_RUN, runs) | dict.fromkeys(_PROMPT, prompts)
+        items |= dict.fromkeys(_STEP, steps)
+        return replace(self, **{name: getattr(self, name)[at] for name, at in items.items()})
+
+
+def _first(counts: Integers) -> Integers:
+    """Return the first item of each run of items."""
+    first: Integers = np.cumsum(counts) - counts
+    return first
+
+
+def sums_of(steps: Iterable[Steps]) -> StepSums:
+    """Return the sums over the steps of some replicas."""
+    return reduce(StepSums.plus, (each.sums for each in steps), NO_STEPS)
+
+
+_RUN: Final = {
+    "number": "i", "start": "d", "count": "i", "sequences": "i", "context": "d",
+    "prompt_tokens": "i", "waiting": "i", "prompts": "i",
+}  # fmt: skip
+_STEP: Final = {"ends": "d", "blocks": "i"}
+_PROMPT: Final = {"tokens": "i", "before": "i"}
+"""Columns of runs, of steps and of prompts, with the types of their numbers."""
+
+
+class StepRecord:
+    """Records the steps of one replica.
+
+    Parameters
+    ----------
+    gain : tokens that a sequence gains in a step
+    most : steps beyond which half of them are dropped
+    """
+
+    def __init__(self, gain: float, most: float = inf) -> None:
+        self._gain, self._most = gain, most
+        self._number, self._spacing = 0, 1
+        self._dropped = NO_STEPS
+        kinds = {**_RUN, **_STEP, **_PROMPT}
+        self._set({name: array(kind) for name, kind in kinds.items()})
+
+    def _set(self, columns: dict[str, "array[Any]"]) -> None:
+        self._columns = columns
+        self._append = [columns[name].append for name in _RUN]
+        self._extend = [columns[name].extend for name in _STEP]
+
+    def add(
+        self, start: float, ends: Sequence[float], blocks: Sequence[int], waiting: int,
+        sequences: int, context: float, prompts: tuple[Prompt, ...] = (),
+    ) -> None:  # fmt: skip
+        """Record a run of steps; `context` is that of the first one."""
+        tokens = self._add_prompts(prompts) if prompts else 0
+        run = (
+            *(self._number, start, len(ends), sequences, context),
+            *(tokens, waiting, len(prompts)),
+        )
+        for append, value in zip(self._append, run, strict=True):
+            append(value)
+        self._number += 1
+        add_ends, add_blocks = self._extend
+        add_ends(ends)
+        add_blocks(blocks)
+        if len(self._columns["ends"]) > self._most:
+            self._thin()
+
+    def _add_prompts(self, prompts: tuple[Prompt, ...]) -> int:
+        """Record prompts; return their tokens."""
+        tokens, before = zip(*prompts, strict=True)
+        self._columns["tokens"].extend(tokens)
+        self._columns["before"].extend(before)
+        return sum(tokens)
+
+    def steps(self) -> Steps:
+        """Return the steps so far; none can be added while they are in use."""
+        columns: dict[str, Any] = {
+            name: np.frombuffer(column, column.typecode) for name, column in self._columns.items()
+        }
+        return Steps(**columns, gain=self._gain, dropped=self._dropped)
+
+    def _thin(self) -> None:
+        """Drop every other block of runs until half of the steps remain."""
+        steps = self.steps()
+        block, recorded = steps.number // BLOCK, np.ones(len(steps.number), np.bool_)
+        while steps.count[recorded].sum() > self._most / 2 and self._spacing <= block[-1]:
+            self._spacing *= 2
+            recorded = block % self._spacing == 0
+        self._dropped = steps.of_runs(~recorded).sums
+        rest = steps.of_runs(recorded)
+        self._set({
+            name: array(column.typecode, getattr(rest, name).tobytes())
+            for name, column in self._columns.items()
+        })  # fmt: skip
