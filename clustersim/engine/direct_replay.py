@@ -104,8 +104,14 @@ class DirectReplay(ReplayState):
     def overloaded_links(self) -> frozenset[int]:
         """Return the links of direct transfers whose capacity was ever exceeded."""
         direct = {link for series in self.stage_transfers for link in series.traffic.links}
-        transfers = [*self.stage_transfers, *self.network_transfers, *self.collectives_on_links]
+        transfers = [*self.stage_transfers, *self.network_transfers, *self._collectives_on_links()]
         return overloaded_links(transfers, self.program.capacities) & direct
+
+    def _collectives_on_links(self) -> Iterator[TransferSeries]:
+        """Yield the collectives of several rank classes that crossed links, each a series."""
+        for number, (traffic, begin, end) in enumerate(self.crossed, 1):
+            rate = traffic.uncontended_rate(self.program.capacities)
+            yield TransferSeries(-number, traffic, rate, np.array([begin]), np.array([end]))
 
     def check(self) -> None:
         """Check that every transfer delivered its bytes; see `Network.check` for the others."""

@@ -10,11 +10,9 @@ from collections.abc import Generator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 from simpy.events import Event
 
 from clustersim.engine.clock import Clock, TimeGrid
-from clustersim.engine.network.checks import TransferSeries
 from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import Transfer
 from clustersim.program.blocks.units import Units
@@ -69,7 +67,7 @@ class ReplayState:
     ----------
     grid : of all instants of blocks and transfers
     collectives : collectives of several rank classes, in the order of their ends
-    collectives_on_links : the transfers of those that crossed links, for the contention check
+    crossed : traffic, begin and end of those that crossed links [s]
     """
 
     def __init__(self, program: Program, grid: TimeGrid) -> None:
@@ -79,7 +77,7 @@ class ReplayState:
         self.network = Network(self.env, program.capacities, grid=self.grid)
         self._rendezvous: dict[tuple[Any, ...], Rendezvous] = {}
         self.collectives: list[CollectiveSpan] = []
-        self.collectives_on_links: list[TransferSeries] = []
+        self.crossed: list[tuple[Traffic, float, float]] = []
 
     def number(self, position: Position) -> int:
         """Return the index of a rank class in the program's order."""
@@ -217,10 +215,7 @@ class Rank:
             CollectiveSpan(traffic.name, traffic.nbytes, transfer.begin, now)
         )
         if traffic.links:
-            number = -1 - len(self.state.collectives_on_links)
-            rate = traffic.uncontended_rate(self.state.program.capacities)
-            times = np.array([transfer.begin]), np.array([now])
-            self.state.collectives_on_links.append(TransferSeries(number, traffic, rate, *times))
+            self.state.crossed.append((traffic, transfer.begin, now))
         rendezvous.done.succeed()
 
     def _compute_for(self, seconds: float) -> Process:
