@@ -91,7 +91,7 @@ def single_layouts(layouts: Sequence[Variant]) -> dict[str, list[float]]:
     for layout in layouts:
         began = time.process_time()
         try:
-            key = key_of(layout.load_any(files), files.texts)
+            key = key_of(layout.load_any(files))
         except (ScenarioError, PlanError):
             continue
         run = run_variant(layout, key, files)

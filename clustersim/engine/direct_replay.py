@@ -16,12 +16,12 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import chain
 from math import inf
 
 import numpy as np
 
 from clustersim.engine.clock import time_grid
+from clustersim.engine.codes import Codes
 from clustersim.engine.network.checks import (
     TransferSeries,
     check_delivered,
@@ -90,16 +90,80 @@ class DirectReplay(ReplayState):
             env.step()
 
     @cached_property
+    def codes(self) -> Codes:
+        """What all rank classes do in steps of each code."""
+        direct = [rank.actions for rank in self.ranks]
+        return Codes.of([rank.every for rank in self.ranks], direct)
+
+    @cached_property
+    def _steps(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Rank class, code and input address of all steps, those of each rank class in order."""
+        codes = [rank.codes for rank in self.ranks]
+        row = np.repeat(np.arange(len(codes)), [len(each) for each in codes])
+        inputs = [rank.base + rank.inputs for rank in self.ranks]
+        return row, np.concatenate(codes), np.concatenate(inputs)
+
+    @cached_property
+    def columns(self) -> dict[str, Floats]:
+        """Columns of the records of all rank classes, from starts of steps and transfers [s].
+
+        Each rank class has one row more in `free` than it has steps.
+        """
+        row, codes, inputs = self._steps
+        table = self.codes.of_steps(row, codes)
+        start, seconds = np.frombuffer(self.begun), table.seconds
+        for rank in self.ranks:
+            if rank.extra is not None:
+                seconds[rank.rows] += rank.extra
+        end = start + seconds
+        sent = np.where(table.waits, np.frombuffer(self.departed)[inputs], NO_TIME)
+        leading = np.flatnonzero(table.leads)
+        sent[leading] = np.fmax(sent[leading], sent[leading + 1])
+        sent[leading + 1] = NO_TIME
+        free, after = np.zeros(len(end) + len(self.ranks)), np.arange(len(end)) + row + 1
+        free[after] = end
+        if self.program.blocking:
+            for moved in (table.moves & table.leads, table.moves & ~table.leads):
+                targets = inputs[moved] + table.shift[moved]
+                free[after[moved] + table.leads[moved]] = np.frombuffer(self.arrived)[targets]
+        return {"free": free, "sent": sent, "start": start, "end": end}
+
+    @cached_property
+    def _results(self) -> tuple[Floats, Floats]:
+        """When the results of all steps depart and arrive, those of each rank class by code [s]."""
+        row, codes, inputs = self._steps
+        stages = [rank.actor.position.stage for rank in self.ranks]
+        by_code = [self.program.order.by_code[stage][0] for stage in stages]
+        steps = np.concatenate(
+            [rank.first + steps for rank, steps in zip(self.ranks, by_code, strict=True)]
+        )
+        targets = (inputs + self.codes.shift[row, codes])[steps]
+        return np.frombuffer(self.departed)[targets], np.frombuffer(self.arrived)[targets]
+
+    @cached_property
     def stage_transfers(self) -> list[TransferSeries]:
         """The stage transfers of all ranks that did not go through the network."""
-        of_ranks = (rank.stage_transfers(enumerate(rank.actions)) for rank in self.ranks)
-        return list(chain.from_iterable(of_ranks))
+        return [*self._series(lambda rank: enumerate(rank.actions))]
 
     @cached_property
     def network_transfers(self) -> list[TransferSeries]:
         """The stage transfers of all ranks that went through the network."""
-        of_ranks = (rank.stage_transfers(rank.through.items()) for rank in self.ranks)
-        return list(chain.from_iterable(of_ranks))
+        return [*self._series(lambda rank: rank.through.items())]
+
+    def _series(
+        self, actions: "Callable[[DirectRank], Iterable[tuple[int, Action]]]"
+    ) -> Iterator[TransferSeries]:
+        departed, arrived = self._results
+        for rank in self.ranks:
+            _, bounds = self.program.order.by_code[rank.actor.position.stage]
+            for code, action in actions(rank):
+                if action.traffic is None:
+                    continue
+                # Where sends do not block, both directions are in use at once.
+                sender = 2 * rank.number + (0 if rank.blocking else action.direction)
+                own = slice(rank.first + bounds[code], rank.first + bounds[code + 1])
+                begin = departed[own] + self.grid.round(action.traffic.latency)
+                yield TransferSeries(sender, action.traffic, action.rate, begin, arrived[own])
 
     def overloaded_links(self) -> frozenset[int]:
         """Return the links of direct transfers whose capacity was ever exceeded."""
@@ -349,48 +413,21 @@ class DirectRank(Rank):
 
     # --- the record ------------------------------------------------------------------------------
 
+    @property
+    def every(self) -> list[Action]:
+        """What it does in steps of each code, by the network as well."""
+        return [self.through.get(code, action) for code, action in enumerate(self.actions)]
+
+    @property
+    def rows(self) -> slice:
+        """Its steps among those of all rank classes."""
+        return slice(self.first, self.first + len(self.codes))
+
     def columns(self) -> dict[str, Floats]:
         """Return the columns of the record, from the starts of steps and the transfers."""
-        codes, every = self.codes, [*self.actions]
-        for code, action in self.through.items():
-            every[code] = action
-        leading = np.flatnonzero(np.array([action.leads for action in every])[codes])
-        start = np.frombuffer(self.state.begun)[self.first : self.first + len(codes)]
-        seconds = np.array([action.seconds for action in every])[codes]
-        end = start + (seconds if self.extra is None else seconds + self.extra)
-        waits = np.array([not action.source for action in every])[codes]
-        sent = np.where(waits, np.frombuffer(self.state.departed)[self.base + self.inputs], NO_TIME)
-        sent[leading] = np.fmax(sent[leading], sent[leading + 1])
-        sent[leading + 1] = NO_TIME
-        free = np.append(0.0, end)
-        if self.blocking:
-            arrived = np.frombuffer(self.state.arrived)
-            for code in sorted(range(len(every)), key=lambda code: not every[code].leads):
-                if every[code].traffic is not None:
-                    steps, targets = self._targets(code, every[code])
-                    free[steps + 1 + every[code].leads] = arrived[targets]
-        return {"free": free, "sent": sent, "start": start, "end": end}
-
-    def _targets(self, code: int, action: Action) -> tuple[Numbers, Numbers]:
-        """Return the steps of a code, and the addresses of their results."""
-        order = self.state.program.order
-        steps = order.steps_of[self.actor.position.stage][order.codes[code]]
-        return steps, self.base + self.inputs[steps] + action.shift
-
-    def stage_transfers(self, actions: Iterable[tuple[int, Action]]) -> list[TransferSeries]:
-        """Return the stage transfers of some codes."""
-        transfers: list[TransferSeries] = []
-        departed, arrived = (np.frombuffer(a) for a in (self.state.departed, self.state.arrived))
-        for code, action in actions:
-            if action.traffic is None:
-                continue
-            _, targets = self._targets(code, action)
-            # Where sends do not block, both directions are in use at once.
-            sender = 2 * self.number + (0 if self.blocking else action.direction)
-            begin = departed[targets] + self.state.grid.round(action.traffic.latency)
-            end = arrived[targets]
-            transfers.append(TransferSeries(sender, action.traffic, action.rate, begin, end))
-        return transfers
+        columns, begin, end = self.state.columns, self.rows.start, self.rows.stop
+        own = {name: values[begin:end] for name, values in columns.items()}
+        return own | {"free": columns["free"][begin + self.number : end + self.number + 1]}
 
 
 class Departure:

@@ -7,11 +7,10 @@ for each step.
 
 from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from clustersim.engine.codes import Bools, Codes
 from clustersim.engine.direct_replay import DirectRank, DirectReplay
 from clustersim.program.schedules.steps import Numbers
 from clustersim.timeline import Floats
@@ -21,55 +20,6 @@ AHEAD = 8
 
 AT_ONCE = 1 << 20
 """Points that are computed at once, which bounds memory."""
-
-Bools = NDArray[np.bool_]
-
-
-class Codes(NamedTuple):
-    """What ranks do in steps of each code: a row for each rank, a column for each code.
-
-    Attributes
-    ----------
-    seconds : of the block [s]
-    waits : whether the step needs an input
-    sends, direct : whether its result goes to another step, and whether by a direct transfer
-    shift : address of the receiving step minus that of the step
-    direction : of the transfer
-    leads, follows : whether it is the first or the second step of a concurrent pair
-    """
-
-    seconds: Floats
-    waits: Bools
-    sends: Bools
-    direct: Bools
-    shift: Numbers
-    direction: Numbers
-    leads: Bools
-    follows: Bools
-
-    @classmethod
-    def of(cls, ranks: Sequence[DirectRank]) -> "Codes":
-        """Return the table of some ranks."""
-        rows = [
-            [rank.through.get(code, action) for code, action in enumerate(rank.actions)]
-            for rank in ranks
-        ]
-        every = [[(a.seconds, a.shift, a.direction) for a in actions] for actions in rows]
-        seconds, shift, direction = np.moveaxis(np.array(every, float), -1, 0)
-        return cls(
-            seconds,
-            np.array([[not action.source for action in actions] for actions in rows]),
-            np.array([[action.stage >= 0 for action in actions] for actions in rows]),
-            np.array([[action.traffic is not None for action in rank.actions] for rank in ranks]),
-            shift.astype(np.int64),
-            direction.astype(np.int64),
-            np.array([[action.leads for action in actions] for actions in rows]),
-            np.array([[action.follows for action in actions] for actions in rows]),
-        )
-
-    def of_steps(self, row: Numbers, codes: Numbers) -> "Codes":
-        """Return the same columns for the codes of steps of each rank."""
-        return Codes(*(column[row, codes] for column in self))  # type: ignore[arg-type]
 
 
 class PeriodLines:

@@ -25,7 +25,7 @@ import numpy as np
 from clustersim.engine.direct_replay import Departure, DirectRank, DirectReplay
 from clustersim.engine.network.network import Totals
 from clustersim.engine.network.transfer import Transfer
-from clustersim.engine.period_lines import Codes, PeriodLines
+from clustersim.engine.period_lines import PeriodLines
 from clustersim.program.schedules.steps import Numbers, Order, Repetition
 from clustersim.timeline import Floats
 
@@ -116,7 +116,7 @@ class _Repetition:
     ) -> None:
         self.replay, self.ranks = replay, ranks
         self.steps, self.shift = parts[0].steps, parts[0].shift
-        self.table = Codes.of(ranks)
+        self.table = replay.codes.of_ranks([rank.number for rank in ranks])
         self.period = 0
         starts, stops = [], []
         for row, rank in enumerate(ranks):

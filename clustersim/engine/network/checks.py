@@ -62,17 +62,23 @@ def check_delivered(transfers: Iterable[TransferSeries], resolution: float = 0.0
         naming the traffic, when rate times duration differs from its bytes by more than 1e-9 and
         the resolution of the clock.
     """
-    for _, traffic, rate, begin, end in transfers:
-        if isinf(rate):
-            continue  # nothing limits it: its bytes take no time
-        delivered = (end - begin) * rate
-        allowed = ROUNDING * 1e3 * traffic.nbytes + rate * (end * 4e-15 + resolution)
-        wrong = np.abs(delivered - traffic.nbytes) > allowed
-        if wrong.any():
-            raise SimulationError(
-                f"{traffic.name}: byte count mismatch: {delivered[wrong][0]:g} B delivered,"
-                f" {traffic.nbytes:g} B sent"
-            )
+    # Nothing limits a transfer of infinite rate: its bytes take no time.
+    limited = [series for series in transfers if not isinf(series.rate)]
+    counts = [len(series.end) for series in limited]
+    begin, end = (
+        np.concatenate([np.zeros(0), *(getattr(series, name) for series in limited)])
+        for name in ("begin", "end")
+    )
+    rate = np.repeat([series.rate for series in limited], counts)
+    sent = np.repeat([series.traffic.nbytes for series in limited], counts)
+    delivered = (end - begin) * rate
+    allowed = ROUNDING * 1e3 * sent + rate * (end * 4e-15 + resolution)
+    for wrong in np.flatnonzero(np.abs(delivered - sent) > allowed)[:1].tolist():
+        series = limited[int(np.searchsorted(np.cumsum(counts), wrong, side="right"))]
+        raise SimulationError(
+            f"{series.traffic.name}: byte count mismatch: {delivered[wrong]:g} B delivered,"
+            f" {series.traffic.nbytes:g} B sent"
+        )
 
 
 def overloaded_links(

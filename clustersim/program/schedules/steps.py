@@ -185,6 +185,17 @@ class Order:
             for codes in self.of
         )
 
+    @cached_property
+    def by_code(self) -> tuple[tuple[Numbers, list[int]], ...]:
+        """For each stage, its steps code by code, and where those of each code begin among them."""
+        return tuple(
+            (
+                np.concatenate([*of_stage.values()]),
+                np.cumsum([0, *map(len, of_stage.values())]).tolist(),
+            )
+            for of_stage in self.steps_of
+        )
+
     def times(self, stage: int) -> Counter[Code]:
         """Return how often a stage runs each code in a step."""
         return self._times[stage]
