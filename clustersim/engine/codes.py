@@ -19,24 +19,23 @@ class Codes(NamedTuple):
     Attributes
     ----------
     seconds : of the block [s]
-    waits : whether the step needs an input
-    sends, direct : whether its result goes to another step, and whether by a direct transfer
     shift : address of the receiving step minus that of the step
     direction : of the transfer
+    waits : whether the step needs an input
+    sends, moves, direct : whether its result goes to another step, whether by a transfer, and
+        whether by one that does not go through the network
     leads, follows : whether it is the first or the second step of a concurrent pair
-    moves : whether its result is a transfer, direct or through the network
     """
 
     seconds: Floats
-    waits: Bools
-    sends: Bools
-    direct: Bools
     shift: Numbers
     direction: Numbers
+    waits: Bools
+    sends: Bools
+    moves: Bools
+    direct: Bools
     leads: Bools
     follows: Bools
-
-    moves: Bools
 
     @classmethod
     def of(cls, every: Sequence[Sequence[Action]], direct: Sequence[Sequence[Action]]) -> "Codes":
@@ -46,39 +45,22 @@ class Codes(NamedTuple):
         ----------
         every, direct : by rank and code, what it does; `direct` without transfers by the network
         """
-        numbers = [[(a.seconds, a.shift, a.direction) for a in actions] for actions in every]
-        seconds, shift, direction = np.moveaxis(np.array(numbers, float), -1, 0)
-        facts = [
-            [
-                (
-                    not a.source,
-                    a.stage >= 0,
-                    b.traffic is not None,
-                    a.leads,
-                    a.follows,
-                    a.traffic is not None,
-                )
-                for a, b in zip(actions, others, strict=True)
-            ]
-            for actions, others in zip(every, direct, strict=True)
-        ]
-        waits, sends, straight, leads, follows, moves = np.moveaxis(np.array(facts), -1, 0)
-        return cls(
-            seconds,
-            waits,
-            sends,
-            straight,
-            shift.astype(np.int64),
-            direction.astype(np.int64),
-            leads,
-            follows,
-            moves,
-        )
+        pairs = [zip(*actions, strict=True) for actions in zip(every, direct, strict=True)]
+        facts = np.array([[_facts(*pair) for pair in of_rank] for of_rank in pairs])
+        seconds = [[action.seconds for action in actions] for actions in every]
+        numbers = [[(action.shift, action.direction) for action in actions] for actions in every]
+        shift, direction = np.moveaxis(np.array(numbers, np.int64), -1, 0)
+        return cls(np.array(seconds), shift, direction, *np.moveaxis(facts, -1, 0))
 
     def of_ranks(self, rows: Sequence[int]) -> "Codes":
         """Return the table of some of the ranks."""
-        return Codes(*(column[rows] for column in self))
+        return Codes(*(column[rows] for column in self))  # type: ignore[arg-type]
 
     def of_steps(self, row: Numbers, codes: Numbers) -> "Codes":
         """Return the same columns for the codes of steps of each rank."""
         return Codes(*(column[row, codes] for column in self))  # type: ignore[arg-type]
+
+
+def _facts(action: Action, direct: Action) -> tuple[bool, ...]:
+    moves, straight = (each.traffic is not None for each in (action, direct))
+    return not action.source, action.stage >= 0, moves, straight, action.leads, action.follows
