@@ -73,7 +73,7 @@ def _value_in_brief(value: Any) -> str:
         short = len(value) <= 8 and len(text) <= 40
         return text if short else f"<{len(value)} {type(value[0]).__name__}>"
     if isinstance(value, dict):
-        return f"<{len(value)} keys>" if value else "{}"
+        return f"<{len(value)} key{'s' * (len(value) > 1)}>" if value else "{}"
     if isinstance(value, str | int | None):
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}...'"

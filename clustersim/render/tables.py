@@ -222,16 +222,19 @@ def verdict(fits: float) -> str:
 def short_keys(keys: Sequence[str]) -> list[str]:
     """Return keys by their last word, in full where two have the same, or it means another thing.
 
-    >>> short_keys(["plan.tensor", "batch.micro"]), short_keys(["a.name", "b.name"])
-    (['tensor', 'micro'], ['a.name', 'b.name'])
+    >>> short_keys(["plan.tensor", "cluster.name"]), short_keys(["a.size", "b.size"])
+    (['tensor', 'cluster'], ['a.size', 'b.size'])
     """
     last = [_last_words(key) for key in keys]
     return [word if last.count(word) == 1 else key for key, word in zip(keys, last, strict=True)]
 
 
 def _last_words(key: str) -> str:
-    """Return the last word of a key; of what a host holds also the word before it."""
-    words = key if key.startswith("offload.") else key.rpartition(".")[2]
+    """Return the last word of a key; of what a host holds also the word before it.
+
+    A name is of what the key in front of it is.
+    """
+    words = key if key.startswith("offload.") else key.removesuffix(".name").rpartition(".")[2]
     return words.replace("_", " ").replace(".", " ")
 
 

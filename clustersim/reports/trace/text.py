@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from clustersim.render.tables import Row, percent
 from clustersim.simulation.trace.answer import NotPlacedAnswer, TraceAnswer, TracedCommunication
-from clustersim.units import counted, format_bytes, format_number, format_seconds
+from clustersim.units import counted, format_bandwidth, format_bytes, format_seconds
 
 MOST_ROWS = 8
 """Communications that the text has."""
@@ -45,7 +45,7 @@ def rows(answer: TraceAnswer) -> Iterator[Row]:
 def described(each: TracedCommunication) -> str:
     """Return communications of a kind in a line."""
     what = "messages" if each.operation == "send" else f"{each.operation} of {each.ranks} ranks"
-    rate = "" if each.bus_bandwidth is None else f", {format_number(each.bus_bandwidth / 1e9)} GB/s"
+    rate = "" if each.bus_bandwidth is None else f", {format_bandwidth(each.bus_bandwidth, 4)}"
     return (
         f"{what}: {counted(each.calls, 'call')}, {format_bytes(each.nbytes)},"
         f" {format_seconds(each.seconds)}{rate}"

@@ -78,8 +78,8 @@ class Benchmark:
     def title(self) -> str:
         """What is measured, in one line."""
         span, cluster = self.communicator.span, self.cluster
-        nodes = "1 node" if span.nodes == 1 else f"{span.nodes} nodes"
-        over = f"{span.ranks} x {cluster.accelerator.name}"
+        nodes = "1 node" if span.nodes == 1 else f"{span.nodes:,} nodes"
+        over = f"{span.ranks:,} x {cluster.accelerator.name}"
         split = f", {len(self.groups):,} concurrent groups" if len(self.groups) > 1 else ""
         return f"{self.operation} over {over} on {nodes} of {cluster.name}{split}"
 

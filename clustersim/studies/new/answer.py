@@ -117,8 +117,9 @@ def _why_none(answer: SearchAnswer, draft: Draft) -> str:
     """Return why there is no layout, and what to change."""
     counts, use = answer.layouts, draft.data["cluster"]
     stable = ", and none sustains the load" if "load" in draft.data else ""
+    less = "" if "load" in draft.data else ", or train adapters: the key finetune"
     return (
         f"--nodes {use['nodes']}: no layout of {draft.data['model']} fits on {draft.devices:,}"
         f" devices of {use['name']}: {counts.memory:,} layouts need"
-        f" more memory{stable} (use more nodes, a smaller model or a shorter sequence)"
+        f" more memory{stable} (use more nodes, a smaller model or a shorter sequence{less})"
     )

@@ -145,7 +145,8 @@ def _spread(curve: ScalingCurve) -> Iterator[Row]:
             count, of = point.replications.count, point.replications.quantiles
             steps = f"{format_seconds(of.p10_s)} to {format_seconds(of.p90_s)}"
             low, high = map(percent, point.efficiency_spread)
-            texts.append(f"{point.devices:,} devices {steps}, efficiency {low} to {high}")
+            kept = "" if point.devices == curve.against else f", efficiency {low} to {high}"
+            texts.append(f"{point.devices:,} devices {steps}{kept}")
     if texts:
         yield Row("spread", f"80 % of {count} steps with other random times: {'; '.join(texts)}")
 
