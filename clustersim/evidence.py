@@ -1,6 +1,7 @@
-r"""Measured runs as evidence of the error of predictions, of step times and of memory.
+r"""Measured runs as evidence of the error of predictions, of times and of memory.
 
-    runs, the most similar first --log(measured / predicted), weighted--> quantiles --> Reach
+    prediction_intervals.yaml --> MeasuredRun (with its Traits), MeasuredPeaks
+    log(measured / predicted) of them, weighted --> quantiles --> Reach
 
 No distribution of the errors is assumed: the quantiles are those of conformal prediction
 (Lei et al. 2018, section 2, arXiv:1604.04173), with a run at infinity for the one to come, and as
@@ -16,15 +17,17 @@ distributions of sources are pooled (Dunn, Wasserman and Ramdas 2022, arXiv:1809
 The measured runs are in ``validation/prediction_intervals.yaml``.
 """
 
+import csv
+import io
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import lru_cache
 from itertools import accumulate
 from statistics import fmean
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from clustersim.answers import record
 from clustersim.catalog.checking import checked
@@ -33,27 +36,122 @@ from clustersim.catalog.finding import find
 from clustersim.catalog.reading import Document
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError
-from clustersim.units import counted
 
 LEVEL: Final = 0.9
 """Share of runs that a range of errors contains."""
 
-Nodes = Literal["one", "several"]
-"""Sizes of a job: traffic on the network adds errors of its own."""
+Metric = Literal["step_time", "ttft", "tpot", "latency", "throughput"]
+"""Measured numbers of steps of training, then of services."""
 
 Ratios = Annotated[tuple[Positive, ...], Field(min_length=1)]
 
 
-class MeasuredRuns(Strict):
-    """Measured runs of one source on one accelerator, on one node or on several.
+@record
+class Traits:
+    """What makes two runs alike.
 
-    `source` is the group of the cases; `ratios` are measured over predicted step times.
+    Attributes
+    ----------
+    accelerator : name of the accelerator
+    generation : its compute capability, or its name
+    machine : name of the cluster
+    software : profile of the framework or of the engine
+    shape : layers and width of the model
+    experts : whether it is a mixture of experts
+    task : pretraining, fine-tuning or adapters; of a service, how requests arrive
+    bits : of the inputs of matrix products, of weights of a service
+    nodes : number of nodes
+    devices : number of devices
     """
 
-    source: str
     accelerator: str
-    nodes: Nodes
-    ratios: Ratios
+    generation: str
+    machine: str
+    software: str
+    shape: str
+    experts: bool
+    task: str
+    bits: int
+    nodes: int
+    devices: int
+
+
+@record
+class MeasuredRun(Traits):
+    """A measured run next to its prediction.
+
+    Attributes
+    ----------
+    run : its name
+    model : name of the model
+    source : the group of the case, with machine and engine where one group has many
+    metric : the measured number
+    ratio : measured over predicted time, or predicted over measured rate: above 1 where the run was
+        slower
+    layout : degrees of its layout
+    """
+
+    run: str
+    model: str
+    source: str
+    metric: str
+    ratio: float
+    layout: str
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured number, less one [unitless]."""
+        return (self.ratio if self.metric == "throughput" else 1 / self.ratio) - 1
+
+
+def parse_runs(text: Any) -> Any:
+    """Return the rows of a table of measured runs.
+
+    >>> parse_runs(runs_text([])) == ()
+    True
+    """
+    if not isinstance(text, str):
+        return text
+    head, *rows = csv.reader(io.StringIO(text))
+    if head != _COLUMNS:
+        raise ValueError(f"needs the columns {','.join(_COLUMNS)}")
+    return tuple(MeasuredRun(**_row(number, row)) for number, row in enumerate(rows, 1))
+
+
+def _row(number: int, row: Sequence[str]) -> dict[str, Any]:
+    try:
+        values = {name: _READ[name](text) for name, text in zip(_COLUMNS, row, strict=True)}
+    except ValueError as error:
+        raise ValueError(f"row {number}: {error}") from None
+    if not (math.isfinite(values["ratio"]) and values["ratio"] > 0):
+        raise ValueError(f"row {number}: ratio must be above 0")
+    return values
+
+
+def runs_text(runs: Iterable[MeasuredRun]) -> str:
+    """Return measured runs as a table."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    writer.writerows([_written(getattr(run, name)) for name in _COLUMNS] for run in runs)
+    return text.getvalue()
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+_CONVERTED: Final[Mapping[object, Callable[[str], Any]]] = {
+    str: str, int: int, float: float, bool: lambda text: text == "yes",
+}  # fmt: skip
+
+_READ: Final = {each.name: _CONVERTED[each.type] for each in fields(MeasuredRun)}
+
+_COLUMNS: Final = [
+    "run", "source", "metric", "ratio", "model", "layout", *(each.name for each in fields(Traits)),
+]  # fmt: skip
 
 
 class MeasuredPeaks(Strict):
@@ -73,11 +171,9 @@ class IntervalFile(Strict):
 
     kind: Literal["prediction_intervals"]
     version: str
-    runs: list[MeasuredRuns]
+    runs: Annotated[tuple[MeasuredRun, ...], BeforeValidator(parse_runs)]
     peaks: list[MeasuredPeaks]
 
-
-Measured = MeasuredRuns | MeasuredPeaks
 
 Errors = Mapping[str, Sequence[float]]
 """log(measured / predicted) of runs, by source."""
@@ -99,91 +195,6 @@ class Reach:
     above: float | None
     rows: int
     why: str
-
-
-class Evidence(NamedTuple):
-    """Runs that a range of errors can be made from.
-
-    Attributes
-    ----------
-    runs : the runs
-    where : where they were measured
-    own : those of them on its machine, where others are among them; None where all are its own
-    sources : number of sources from which on its own runs suffice
-    """
-
-    runs: Sequence[Measured]
-    where: str
-    own: Sequence[Measured] | None = None
-    sources: int = 1
-
-
-def reach_by(candidates: Iterable[Evidence], rho: float, noun: str) -> tuple[Reach, Errors]:
-    """Return the error of predictions, and the errors that it is based on.
-
-    The evidence is the first that suffices for a bound.  Runs of other machines or software are
-    weak evidence, so the bound is then at least that of nine of ten of its own runs; without
-    sufficient evidence there is none.
-
-    Parameters
-    ----------
-    candidates : evidence, the most similar runs first
-    rho : correlation of the errors of one source
-    noun : what one run is called, ``"measured run"``
-    """
-    rows, text = 0, ""
-    errors: Errors = {}
-    for evidence in candidates:
-        rows, errors = number_of(evidence.runs), errors_of(evidence.runs)
-        text = _count_text(evidence, noun)
-        bounds = _range(evidence, rho)
-        if bounds is not None:
-            return Reach(math.exp(-bounds.low), math.exp(bounds.high), rows, text), errors
-    return Reach(None, None, rows, f"{text}, are too few"), errors
-
-
-def _range(evidence: Evidence, rho: float) -> "Range | None":
-    """Return the range of the errors of runs, None where they are too few.
-
-    A few runs determine no twentieth: the slowest of them may be slow for any reason.
-    """
-    runs, _, own, sources = evidence
-    if own is None and len({run.source for run in runs}) < sources:
-        return None
-    every = central(errors_of(runs), rho, LEVEL)
-    few = central(errors_of(own), rho, 2 * LEVEL - 1, ahead=0.0) if own else Range(0.0, 0.0)
-    if every is None or few is None:
-        return None
-    return Range(min(every.low, few.low), max(every.high, few.high))
-
-
-class Range(NamedTuple):
-    """A range of log(measured / predicted) with the prediction, 0, in it."""
-
-    low: float
-    high: float
-
-    @property
-    def length(self) -> float:
-        """Its length."""
-        return self.high - self.low
-
-
-def central(errors: Errors, rho: float, level: float, ahead: float = 1.0) -> Range | None:
-    """Return the range with as much weight below as above it; None if it has no end.
-
-    `ahead` is the weight of runs to come, whose errors are unbounded.
-
-    >>> central({str(i): [i / 10] for i in range(1, 20)}, rho=0.0, level=0.9)
-    Range(low=0.0, high=1.9)
-    >>> central({str(i): [i / 10] for i in range(1, 19)}, rho=0.0, level=0.9)
-    """
-    tail = (1 + level) / 2
-    above = quantile(errors, rho, tail, ahead)
-    below = quantile({name: [-e for e in of] for name, of in errors.items()}, rho, tail, ahead)
-    if math.isinf(above) or math.isinf(below):
-        return None
-    return Range(min(0.0, -below), max(0.0, above))
 
 
 def quantile(errors: Errors, rho: float, level: float, ahead: float = 1.0) -> float:
@@ -242,25 +253,6 @@ def share_below(errors: Errors, rho: float, error: float, ahead: float = 1.0) ->
     sums = {name: 1 / (1 + (len(of) - 1) * rho) for name, of in errors.items()}
     below = sum(sums[name] * sum(each <= error for each in of) for name, of in errors.items())
     return below / (sum(sums[name] * len(of) for name, of in errors.items()) + ahead)
-
-
-def errors_of(runs: Iterable[Measured]) -> Errors:
-    """Return log(measured / predicted) by source."""
-    errors: defaultdict[str, list[float]] = defaultdict(list)
-    for run in runs:
-        errors[run.source] += [math.log(ratio) for ratio in run.ratios]
-    return errors
-
-
-def number_of(runs: Iterable[Measured]) -> int:
-    """Return the number of measured runs."""
-    return sum(len(run.ratios) for run in runs)
-
-
-def _count_text(evidence: Evidence, noun: str) -> str:
-    """Return the numbers of runs and sources: ``9 measured runs of 2 sources ...``."""
-    rows, sources = number_of(evidence.runs), len({run.source for run in evidence.runs})
-    return f"{counted(rows, noun)} of {counted(sources, 'source')} {evidence.where}"
 
 
 # --- the file of measured runs --------------------------------------------------------------------

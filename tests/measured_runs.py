@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from clustersim.catalog.finding import shipped
-from clustersim.evidence import MeasuredRuns
+from clustersim.evidence import MeasuredRun, Traits
 from clustersim.validation.answer import validation_of
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.rows import parse_entries, read_entries
@@ -32,25 +32,49 @@ evidence = st.lists(ratios, min_size=1, max_size=20)
 """Measured over predicted, by source."""
 
 
-def runs_of(*sources, accelerator="chip", nodes="one"):
+TRAITS = {
+    "accelerator": "chip", "generation": "9.0", "machine": "pod", "software": "megatron-core",
+    "shape": "32 x 4096", "experts": False, "task": "pretraining", "bits": 16, "nodes": 1,
+    "devices": 8,
+}  # fmt: skip
+
+
+def traits(**changed):
+    """Return the traits of a run."""
+    return Traits(**{**TRAITS, **changed})
+
+
+def run_of(ratio, source="0", run=None, metric="step_time", **changed):
+    """Return a measured run."""
+    return MeasuredRun(
+        **{**TRAITS, **changed}, run=run or f"{source}-{ratio}", model="m", source=source,
+        metric=metric, ratio=ratio, layout="tensor 8",
+    )  # fmt: skip
+
+
+def runs_of(*sources, **changed):
     """Return runs of sources that are named by their place."""
     return [
-        MeasuredRuns(source=str(i), accelerator=accelerator, nodes=nodes, ratios=tuple(of))
+        run_of(ratio, str(i), f"{i}-{j}", **changed)
         for i, of in enumerate(sources)
+        for j, ratio in enumerate(of)
     ]
 
 
-def outcome(ratio, source="new", accelerator="chip", nodes=1, confidence="high"):
+def outcome(ratio, source="new", accelerator="chip", confidence="high", **changed):
     """Return a graded step that took `ratio` times as long as predicted."""
     error = 1 / ratio - 1
     graded = Grade("step_time_s", None, ratio, 1.0, error, error)
+    own = {"accelerator": accelerator, "generation": accelerator, **changed}
+    found = traits(**own) if accelerator != "chip" else traits(**changed)
     return Outcome(
         f"{source}-{ratio}",
         source,
         grade=graded,
         accelerator=accelerator,
-        nodes=nodes,
+        nodes=found.nodes,
         confidence=confidence,
+        traits=found,
     )
 
 

@@ -22,14 +22,13 @@ from clustersim.errors import ClustersimError
 from clustersim.evidence import (
     LEVEL,
     Errors,
-    MeasuredRuns,
     Reach,
     intraclass_correlation,
     quantile,
 )
 from clustersim.metrics import anchoring
 from clustersim.metrics.anchoring import Observation, Shift, difference, shares_of, shifts_of
-from clustersim.metrics.prediction_interval import reach_of, size_of
+from clustersim.metrics.prediction_interval import ErrorsByNearness, of_training
 from clustersim.runs.executors import workers
 from clustersim.scenario.factors import factor_paths, layout_of
 from clustersim.scenario.load import Loaded
@@ -37,10 +36,10 @@ from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import step_time_of
 from clustersim.studies.check import STEP
-from clustersim.validation.answer import case_entries, ratio_of
+from clustersim.validation.answer import case_entries
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.outcome import Outcome
-from tools.interval_data import measured_runs
+from tools.interval_data import evidence_of
 
 TRIED: Final = (0.5, 1.0, 2.0, 4.0)
 """Ratios of the spread of factors to the scatter that are compared."""
@@ -103,8 +102,8 @@ def anchored_runs(
     outcomes: Iterable[Outcome], spread: float = anchoring.SPREAD
 ) -> Iterator[Anchored]:
     """Yield the runs that have another run of their job on as many nodes or fewer."""
-    known = [outcome for outcome in outcomes if outcome.observed and measured_runs([outcome])]
-    every = measured_runs(known)
+    known = [outcome for outcome in outcomes if outcome.observed and evidence_of([outcome])]
+    every = of_training(evidence_of(known))
     jobs: defaultdict[tuple[Any, ...], list[Outcome]] = defaultdict(list)
     for outcome in known:
         place = outcome.group, outcome.accelerator, outcome.framework
@@ -124,10 +123,10 @@ def _nodes(outcome: Outcome) -> int:
     return outcome.nodes or 0
 
 
-def _reach(outcome: Outcome, every: Sequence[MeasuredRuns]) -> Reach:
+def _reach(outcome: Outcome, every: ErrorsByNearness) -> Reach:
     """Return the error of predictions without the source of a run."""
-    others = (run for run in every if run.source != outcome.group)
-    return reach_of(others, outcome.accelerator or "", size_of(_nodes(outcome)))
+    assert outcome.traits is not None, "only graded steps are anchored"
+    return every.without(outcome.group).reach(outcome.traits)
 
 
 def _shifts(target: Outcome, anchors: Sequence[Outcome], spread: float) -> dict[str, Shift]:
@@ -140,7 +139,7 @@ def _anchored(
     anchors: Sequence[Outcome],
     shifts: dict[str, Shift],
     reach: Reach,
-    every: Sequence[MeasuredRuns],
+    every: ErrorsByNearness,
 ) -> Anchored:
     slopes = target.observed.slopes
     before = _error(target)
@@ -157,9 +156,8 @@ def _anchored(
 
 
 def _error(outcome: Outcome) -> float:
-    ratio = ratio_of(outcome)
-    assert ratio is not None, "only graded steps are anchored"
-    return math.log(ratio)
+    (run,) = evidence_of([outcome])
+    return math.log(run.ratio)
 
 
 def _is_normal(run: Outcome, reach: Reach) -> bool:

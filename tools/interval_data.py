@@ -1,6 +1,6 @@
-"""The data of prediction intervals, from graded cases of high confidence.
+"""The data of prediction intervals, from graded cases.
 
-outcomes --graded steps, measured peaks--> MeasuredRuns, MeasuredPeaks --> prediction_intervals.yaml
+outcomes --graded times, measured peaks--> MeasuredRun, MeasuredPeaks --> prediction_intervals.yaml
 """
 
 import json
@@ -16,38 +16,27 @@ from clustersim.catalog.writing import write_new
 from clustersim.errors import CatalogError
 from clustersim.evidence import (
     IntervalFile,
-    Measured,
     MeasuredPeaks,
-    MeasuredRuns,
-    Nodes,
+    MeasuredRun,
     parse_interval_data,
+    runs_text,
 )
-from clustersim.metrics.prediction_interval import size_of
-from clustersim.validation.answer import ratio_of
+from clustersim.validation.measured_runs import measured_runs
 from clustersim.validation.outcome import Outcome
 
+CONFIDENT: Final = ("high", "medium")
+"""Confidence of sources whose times are evidence: all but numbers that were recalled."""
+
 REMARK: Final = """\
-# Measured over predicted step times and peaks of memory: the data of prediction intervals.
+# Measured over predicted times and peaks of memory: the data of prediction intervals.
 # Written by `make validation`; do not edit by hand.
 """
 
 
-def measured_runs(outcomes: Iterable[Outcome]) -> list[MeasuredRuns]:
-    """Return the step times of graded cases of high confidence, in order of their names.
-
-    A case with assumed settings counts: the user of a prediction has to assume settings as well.
-    """
-    ratios: defaultdict[tuple[str, str, Nodes], list[float]] = defaultdict(list)
-    for outcome in outcomes:
-        ratio = ratio_of(outcome)
-        if ratio is not None and outcome.confidence == "high":
-            assert outcome.accelerator is not None, "a ratio is that of a whole step"
-            assert outcome.nodes is not None, "a ratio is that of a whole step"
-            ratios[outcome.group, outcome.accelerator, size_of(outcome.nodes)].append(ratio)
-    return [
-        MeasuredRuns(source=source, accelerator=accelerator, nodes=nodes, ratios=tuple(values))
-        for (source, accelerator, nodes), values in sorted(ratios.items())
-    ]
+def evidence_of(outcomes: Iterable[Outcome]) -> list[MeasuredRun]:
+    """Return the measured runs of sources that are evidence."""
+    known = [outcome for outcome in outcomes if outcome.confidence in CONFIDENT]
+    return measured_runs(known)
 
 
 def measured_peaks(outcomes: Iterable[Outcome]) -> list[MeasuredPeaks]:
@@ -80,15 +69,16 @@ def read_interval_data(file: Path) -> IntervalFile:
 
 def interval_data(outcomes: Sequence[Outcome], earlier: IntervalFile | None = None) -> IntervalFile:
     """Return the data of outcomes, and earlier data of other groups."""
-    groups = {outcome.group for outcome in outcomes}
-    runs, peaks = measured_runs(outcomes), measured_peaks(outcomes)
+    runs, peaks = evidence_of(outcomes), measured_peaks(outcomes)
     if earlier is not None:
-        runs += [run for run in earlier.runs if run.source not in groups]
+        groups = {outcome.group for outcome in outcomes}
+        cases = {outcome.id for outcome in outcomes}
+        runs += [run for run in earlier.runs if run.run not in cases]
         peaks += [peak for peak in earlier.peaks if peak.source not in groups]
     return IntervalFile(
         kind="prediction_intervals",
         version=__version__,
-        runs=sorted(runs, key=lambda run: (run.source, run.accelerator, run.nodes)),
+        runs=tuple(sorted(runs, key=lambda run: (run.source, run.run, run.metric))),
         peaks=sorted(peaks, key=lambda peak: (peak.source, peak.accelerator, peak.framework)),
     )
 
@@ -106,21 +96,19 @@ def write_interval_data(file: Path, data: IntervalFile) -> None:
 
 def interval_file(data: IntervalFile) -> str:
     """Return data as the text of a file."""
-    head = [f"{REMARK}kind: prediction_intervals", f"version: {data.version}"]
-    return "\n".join([*head, *_lines("runs", data.runs), *_lines("peaks", data.peaks), ""])
+    head = [f"{REMARK}kind: prediction_intervals", f"version: {data.version}", "runs: |"]
+    table = textwrap.indent(runs_text(data.runs), "  ").rstrip()
+    return "\n".join([*head, table, *_peaks(data.peaks), ""])
 
 
-def _lines(key: str, runs: Sequence[Measured]) -> Iterator[str]:
-    yield f"{key}:" if runs else f"{key}: []"
-    for run in runs:
-        source = json.dumps(run.source)  # any text, also one that YAML would read as a number
+def _peaks(peaks: Sequence[MeasuredPeaks]) -> Iterator[str]:
+    yield "peaks:" if peaks else "peaks: []"
+    for peak in peaks:
+        source = json.dumps(peak.source)  # any text, also one that YAML would read as a number
         yield f"  - source: {source}"
-        yield f"    accelerator: {run.accelerator}"
-        if isinstance(run, MeasuredRuns):
-            yield f"    nodes: {run.nodes}"
-        else:
-            yield f"    framework: {run.framework}"
-        ratios = ", ".join(f"{ratio:.4g}" for ratio in run.ratios)
+        yield f"    accelerator: {peak.accelerator}"
+        yield f"    framework: {peak.framework}"
+        ratios = ", ".join(f"{ratio:.4g}" for ratio in peak.ratios)
         yield from textwrap.wrap(
             f"ratios: [{ratios}]", 100, initial_indent=" " * 4, subsequent_indent=" " * 6
         )

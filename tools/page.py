@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from clustersim.render.tables import ResultTable, Rows, percent
 from clustersim.units import counted, format_number
-from clustersim.validation.answer import Validation
+from clustersim.validation.answer import Coverage, Validation
 from clustersim.validation.text import (
     CASES,
     CURVES,
@@ -17,7 +17,7 @@ from clustersim.validation.text import (
     REASONS,
     TOKENS,
     UNGRADABLE,
-    coverage_line,
+    coverage_lines,
     format_share,
     named_share,
 )
@@ -120,13 +120,15 @@ def _expected(expected: ClaimNumber) -> str:
     return f"{value} ± {expected.within:.3g}{unit}"
 
 
-def coverage_rows(answer: Validation) -> Rows:
-    """Yield the coverage of each group, of each accelerator, and of all cases."""
-    coverage = answer.coverage
-    groups = [*coverage.groups.items(), *coverage.accelerators.items(), ("all", coverage.all)]
-    for name, group in groups:
+def coverage_rows(coverage: Coverage | None) -> Rows:
+    """Yield the coverage of each group, of each accelerator and metric, and of all cases."""
+    if coverage is None:
+        return
+    tables = coverage.groups, coverage.accelerators, coverage.metrics, {"all": coverage.all}
+    for name, group in (item for table in tables for item in table.items()):
         share = "" if group.share is None else percent(group.share)
-        yield name, f"{group.count:,}", f"{group.inside:,}", share, f"{group.without:,}"
+        width = "" if group.width is None else f"{group.width:.2f}"
+        yield name, f"{group.count:,}", f"{group.inside:,}", share, width, f"{group.without:,}"
 
 
 CLAIMS: Final = ResultTable(
@@ -141,8 +143,20 @@ MISSED: Final = ResultTable(
 )
 COVERAGE: Final = ResultTable(
     "Coverage of prediction intervals, each made without the runs of its own source",
-    ("group", ">runs with an interval", ">inside", ">share", ">without an interval"),
-    coverage_rows,
+    (
+        "group",
+        ">runs with an interval",
+        ">inside",
+        ">share",
+        ">upper over lower end",
+        ">without an interval",
+    ),
+    lambda answer: coverage_rows(answer.coverage),
+)
+SERVICE_COVERAGE: Final = ResultTable(
+    "Coverage of prediction intervals of services, each made without the runs of its own source",
+    ("group", ">numbers with an interval", *COVERAGE.headings[2:]),
+    lambda answer: coverage_rows(answer.service_coverage),
 )
 
 # --- the page -------------------------------------------------------------------------------------
@@ -184,8 +198,11 @@ def to_markdown(report: Report) -> str:
     for explanation in report.explanations:
         sections += explanation_tables(explanation)
     texts = [section(table, rows) for table, rows in sections if rows]
-    line = f"{coverage_line(answer.coverage)}\n\n"
-    return "\n".join([INTRODUCTION, *texts, section(COVERAGE, list(COVERAGE.rows(answer)), line)])
+    covered = [
+        section(table, list(table.rows(answer)), f"{line}\n\n")
+        for table, line in zip((COVERAGE, SERVICE_COVERAGE), coverage_lines(answer), strict=False)
+    ]
+    return "\n".join([INTRODUCTION, *texts, *covered])
 
 
 def section(table: ResultTable, rows: Sequence[Sequence[str]], line: str = "") -> str:

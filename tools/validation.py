@@ -72,7 +72,7 @@ def validate_repository(
         verdicts = judge_claims(computing, known) if claims or everything else ()
     runs = None
     if intervals is not None:
-        write_interval_data(intervals, interval_data(steps, None if everything else earlier))
+        write_interval_data(intervals, interval_data(outcomes, None if everything else earlier))
         runs = read_interval_data(intervals).runs
     misses = explained_misses(read_targets(), steps, all_cases=everything)
     return Report(

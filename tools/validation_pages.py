@@ -22,11 +22,19 @@ from clustersim.validation.text import (
     REASONS,
     TOKENS,
     UNGRADABLE,
-    coverage_line,
+    coverage_lines,
 )
 from tools.case_errors import BY_MACHINE, BY_SOFTWARE, NONE, unmeasured
 from tools.fitted_coefficients import FITTED
-from tools.page import CLAIMS, COVERAGE, INTRODUCTION, MISSED, Report, section
+from tools.page import (
+    CLAIMS,
+    COVERAGE,
+    INTRODUCTION,
+    MISSED,
+    SERVICE_COVERAGE,
+    Report,
+    section,
+)
 
 COMMENT: Final = "<!-- Written by make validation; do not edit by hand. -->\n"
 
@@ -90,7 +98,7 @@ def pages_of(report: Report) -> Iterator[DocPage]:
     )
     yield page(
         "coverage", "Coverage of prediction intervals", "how often intervals hold", COVERAGE,
-        text=f"{coverage_line(answer.coverage)}\n",
+        SERVICE_COVERAGE, text="".join(f"{line}\n" for line in coverage_lines(answer)),
     )  # fmt: skip
     yield page("not-graded", "Cases without a grade", "which cases, and why", REASONS, UNGRADABLE)
 

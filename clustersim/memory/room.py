@@ -5,29 +5,15 @@
     capacity < need <= capacity b      probably does not fit, with the chance that it does
     capacity b < need                  does not fit
 
-The factors are those of measured runs (`clustersim.evidence`): a is the measured peak over the
-predicted one at most, b the predicted one over the measured one.  What an allocator keeps unused is
-no need: it frees it before an allocation fails.
+The factors are those of measured peaks (`clustersim.memory.peak_errors`): a is the measured peak
+over the predicted one at most, b the predicted one over the measured one.  What an allocator keeps
+unused is no need: it frees it before an allocation fails.
 """
 
-import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
-from clustersim.evidence import (
-    Errors,
-    Evidence,
-    MeasuredPeaks,
-    Reach,
-    errors_of,
-    intraclass_correlation,
-    number_of,
-    reach_by,
-    share_below,
-    shipped_interval_data,
-)
+from clustersim.memory.peak_errors import PeakErrors
 
 FITS: Final = "fits"
 TIGHT: Final = "tight"
@@ -48,56 +34,6 @@ def outcome_of(verdict: str) -> str:
     'tight'
     """
     return verdict.partition(":")[0]
-
-
-class PeakErrors(NamedTuple):
-    """The error of predicted peaks of memory, and the errors that it is based on."""
-
-    reach: Reach
-    errors: Errors
-    rho: float
-
-    @property
-    def above(self) -> float:
-        """Measured over predicted peak at most; infinite without evidence."""
-        return self.reach.above or math.inf
-
-    @property
-    def below(self) -> float:
-        """Predicted over measured peak at most; infinite without evidence."""
-        return self.reach.below or math.inf
-
-    def chance(self, share: float) -> float:
-        """Return the share of runs whose measured peak is at most `share` of the predicted one."""
-        return share_below(self.errors, self.rho, math.log(share))
-
-
-def peak_errors(peaks: Iterable[MeasuredPeaks], accelerator: str, framework: str) -> PeakErrors:
-    """Return the error of predicted peaks on an accelerator with a profile of software.
-
-    The peaks are the most similar ones that suffice for a bound: on the accelerator with the
-    software, with the software, or all.
-    """
-    known = list(peaks)
-    rho = intraclass_correlation(errors_of(known))
-    return PeakErrors(
-        *reach_by(_evidence(known, accelerator, framework), rho, "measured peak"), rho
-    )
-
-
-def _evidence(known: list[MeasuredPeaks], accelerator: str, framework: str) -> Iterator[Evidence]:
-    """Yield the peaks of `peak_errors`, the most similar ones first."""
-    same = [peak for peak in known if peak.framework == framework]
-    own = [peak for peak in same if peak.accelerator == accelerator]
-    yield Evidence(own, f"with {framework} on {accelerator}")
-    yield Evidence(same, f"with {framework}")
-    yield Evidence(known, f"with all software, {number_of(same)} of them with {framework}", same)
-
-
-@lru_cache
-def shipped_peak_errors(accelerator: str, framework: str) -> PeakErrors:
-    """Return the error of predicted peaks by the shipped file, as `peak_errors`."""
-    return peak_errors(shipped_interval_data().peaks, accelerator, framework)
 
 
 @dataclass(frozen=True)

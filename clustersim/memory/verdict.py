@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 
 from clustersim.answers import record
 from clustersim.evidence import Reach
-from clustersim.memory.room import UNFIT, UNLIKELY, Room, shipped_peak_errors
+from clustersim.memory.peak_errors import shipped_peak_errors
+from clustersim.memory.room import UNFIT, UNLIKELY, Room
 from clustersim.units import GIB
 
 PARTS: Final = (

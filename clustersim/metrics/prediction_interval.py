@@ -1,38 +1,66 @@
-"""The interval that a measured step time is expected in, from runs that were measured before.
+r"""The interval that a measured number is expected in, from runs that were measured before.
 
-    runs --similar ones (`clustersim.evidence`)--> factors a, b
-    predicted step time t --> [t / a, t b]
+    runs --nearness, other sources alone--> usual error of each run --> errors over it, z
+    prediction t of a run with traits x --> usual error u(x), quantile q of |z| --> t exp(+-q u(x))
 
-A run can be slower than its machine for many reasons and faster for none, so the interval is longer
-above the prediction.
+The nearest runs count most: each trait in which a run differs quarters its weight.  With the errors
+:math:`e_i` of the measured runs, their weights :math:`w_i` and the mean error :math:`m`,
+
+.. math:: u(x) = \frac{m + \sum_i w_i |e_i|}{1 + W} \left(1 + \frac{1}{1 + W}\right), \qquad
+   W = \sum_i w_i
+
+is the mean of the errors of near runs, wider the fewer of them there are.  The quantile is that of
+locally weighted conformal prediction (Lei et al. 2018, section 5.2, arXiv:1604.04173): the error of
+each run is divided by the usual one that runs of other sources give, so that what is fitted to a
+source is no evidence of how well its runs are predicted.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from math import log
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from math import exp, inf, isinf, log
 from typing import Final
 
-from clustersim.answers import record
+import numpy as np
+
+from clustersim.answers import answer_from, record
+from clustersim.arrays import Booleans, Floats
 from clustersim.evidence import (
     LEVEL,
-    Evidence,
-    MeasuredRuns,
-    Nodes,
+    Errors,
+    MeasuredRun,
+    Metric,
     Reach,
-    errors_of,
+    Traits,
     intraclass_correlation,
-    number_of,
-    reach_by,
+    quantile,
     share_below,
     shipped_interval_data,
 )
+from clustersim.units import counted
 
-SIZES: Final[Mapping[Nodes, str]] = {"one": "one node", "several": "several nodes"}
-"""Sizes of a job in words."""
+DIFFERENCES: Final = {
+    "accelerator": "accelerator",
+    "generation": "generation of accelerators",
+    "machine": "machine",
+    "software": "software",
+    "shape": "model",
+    "experts": "dense or experts",
+    "task": "task",
+    "bits": "number format",
+}
+"""Traits in which runs differ or not, in words."""
 
-SOURCES: Final = 9
-"""Sources from which on jobs of one size, or on one accelerator, have an interval of their own;
-assumed."""
+UNLIKE: Final = 0.25
+"""Weight of a run that differs in a trait, over that of one that does not.  With 1/2 and 1/3 as
+many measured runs lie within their intervals, with which the wide errors of other software on a
+machine count for more."""
+
+NEAREST: Final = 5
+"""Measured runs that an answer lists."""
+
+SCALE: Final = 6.0
+"""Doublings of devices that count as much as another trait; assumed."""
 
 
 @record
@@ -55,6 +83,38 @@ class Interval:
     why: str
 
 
+@record
+class Bounds:
+    """The values between which `level` of the measured services are expected.
+
+    Attributes
+    ----------
+    low : lower end of the interval, in the unit of the measure; null without evidence
+    high : upper end of the interval; null without evidence
+    level : share of measured services that are expected in it
+    rows : number of measured services that it is based on
+    why : which services these are, or why there is no interval
+    """
+
+    low: float | None
+    high: float | None
+    level: float
+    rows: int
+    why: str
+
+
+def bounds(predicted: float, reach: Reach, *, is_rate: bool) -> Bounds:
+    """Return the interval around a predicted time, or around a rate.
+
+    >>> bounds(10.0, Reach(1.25, 2.0, 12, "12 measured runs"), is_rate=True)
+    Bounds(low=5, high=12.5, level=0.9, rows=12, why='12 measured runs')
+    """
+    if reach.below is None or reach.above is None:
+        return Bounds(None, None, LEVEL, reach.rows, reach.why)
+    lower, upper = (reach.above, reach.below) if is_rate else (reach.below, reach.above)
+    return Bounds(predicted / lower, predicted * upper, LEVEL, reach.rows, reach.why)
+
+
 def interval(step_time: float, reach: Reach) -> Interval:
     """Return the interval around a predicted step time [s].
 
@@ -67,55 +127,217 @@ def interval(step_time: float, reach: Reach) -> Interval:
     return Interval(low, high, LEVEL, reach.rows, reach.why)
 
 
-def reach_of(runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes) -> Reach:
-    """Return the error of predictions on an accelerator, on ``one`` node or ``several``.
+@record
+class NearRun:
+    """A measured run that is like a predicted one.
 
-    The runs are the most similar ones that suffice for a bound: on the accelerator and as many
-    nodes; on the accelerator, for a job on several nodes, or on one node of all accelerators, for
-    one that has no errors of a network; on all accelerators.
+    Attributes
+    ----------
+    run : name of the case, as `clustersim validate` lists it
+    model : name of its model
+    machine : its cluster
+    accelerator : its accelerator
+    software : its framework or engine
+    layout : degrees of its layout
+    devices : number of its devices
+    errors : predicted over measured number, less one, by metric
+    differs : traits in which the two differ
     """
-    known = list(runs)
-    if all(run.accelerator != accelerator for run in known):
-        return Reach(None, None, 0, f"no measured runs on {accelerator}")
-    rho = intraclass_correlation(errors_of(known))
-    return reach_by(_evidence(known, accelerator, nodes), rho, "measured run")[0]
+
+    run: str
+    model: str
+    machine: str
+    accelerator: str
+    software: str
+    layout: str
+    devices: int
+    errors: Mapping[str, float]
+    differs: tuple[str, ...]
 
 
-def share_faster(
-    runs: Iterable[MeasuredRuns], accelerator: str, nodes: Nodes, ratio: float
-) -> float | None:
-    """Return the share of the runs of `reach_of` whose ratio to their prediction is at most one.
+def near_run(runs: Sequence[MeasuredRun], traits: Traits | None = None) -> NearRun:
+    """Return the metrics of one measured run, and what distinguishes it from some traits."""
+    first = runs[0]
+    return answer_from(
+        NearRun,
+        first,
+        errors={run.metric: run.error for run in runs},
+        differs=() if traits is None else differences(first, traits),
+    )
 
-    None where these runs have no interval.
+
+# --- nearness -------------------------------------------------------------------------------------
+
+
+def unlikeness(runs: Sequence[Traits], others: Sequence[Traits]) -> Floats:
+    """Return in how many traits each run differs from each of the others.
+
+    Whether a job has several nodes is a trait, and the number of devices counts up to one.
     """
-    known = list(runs)
-    rho = intraclass_correlation(errors_of(known))
-    reach, errors = reach_by(_evidence(known, accelerator, nodes), rho, "measured run")
-    return None if reach.above is None else share_below(errors, rho, log(ratio), ahead=0.0)
+    differing = np.zeros((len(runs), len(others)))
+    for name in (*DIFFERENCES, "several"):
+        one, other = _codes([_trait(run, name) for run in runs], [_trait(o, name) for o in others])
+        differing += one[:, None] != other[None, :]
+    sizes, sizes_of = (np.log2([run.devices for run in each]) for each in (runs, others))
+    doublings: Floats = np.abs(sizes[:, None] - sizes_of[None, :])
+    return differing + np.minimum(1.0, doublings / SCALE)
 
 
-def _evidence(known: list[MeasuredRuns], accelerator: str, nodes: Nodes) -> Iterator[Evidence]:
-    """Yield the runs of `reach_of`, the most similar ones first."""
-    own = [run for run in known if run.accelerator == accelerator]
-    sized = [run for run in own if run.nodes == nodes]
-    size = SIZES[nodes]
-    yield Evidence(sized, f"on {accelerator}, {size}", sources=SOURCES)
-    if nodes == "one":
-        single = [run for run in known if run.nodes == nodes]
-        where = f"on all accelerators, {size}, {number_of(sized)} of them on {accelerator}"
-        yield Evidence(single, where, sized)
-    else:
-        yield Evidence(own, f"on {accelerator}", sources=SOURCES)
-    where = f"on all accelerators, {number_of(own)} of them on {accelerator}"
-    yield Evidence(known, where, own)
+def _trait(run: Traits, name: str) -> Hashable:
+    value: Hashable = run.nodes > 1 if name == "several" else getattr(run, name)
+    return value
+
+
+def _codes(*columns: Sequence[Hashable]) -> list[Floats]:
+    """Return a number for each value, equal for equal ones."""
+    known: dict[Hashable, int] = {}
+    return [np.array([known.setdefault(v, len(known)) for v in each]) for each in columns]
+
+
+def differences(run: Traits, other: Traits) -> tuple[str, ...]:
+    """Return the traits in which two runs differ, in words."""
+    return tuple(
+        text for name, text in DIFFERENCES.items() if getattr(run, name) != getattr(other, name)
+    )
+
+
+# --- the error of predictions ---------------------------------------------------------------------
+
+
+class ErrorsByNearness:
+    """The errors of measured runs, the nearest of which count most.
+
+    Parameters
+    ----------
+    runs : of training alone, or of services alone
+    unlike : in how many traits each run differs from each; computed without it
+    """
+
+    def __init__(self, runs: Sequence[MeasuredRun], unlike: Floats | None = None) -> None:
+        self.runs = tuple(runs)
+        self._unlike = unlikeness(runs, runs) if unlike is None else unlike
+
+    def without(self, source: str) -> "ErrorsByNearness":
+        """Return the errors of all other sources."""
+        kept = np.array([run.source != source for run in self.runs], dtype=bool)
+        runs = [run for run in self.runs if run.source != source]
+        return ErrorsByNearness(runs, self._unlike[np.ix_(kept, kept)])
+
+    def reach(self, traits: Traits, metric: Metric = "step_time") -> Reach:
+        """Return the error of the prediction of a metric of a run."""
+        known = [run for run in self.runs if run.metric == metric]
+        own = sum(run.accelerator == traits.accelerator for run in known)
+        if all(run.generation != traits.generation for run in known):
+            text = f"no evidence: no measured runs on {traits.accelerator}, or like it"
+            return Reach(None, None, 0, text)
+        text = f"{counted(len(known), 'measured run')} by nearness, {own} on {traits.accelerator}"
+        if isinf(self._quantile):
+            return Reach(None, None, len(known), f"{text}, which are too few")
+        factor = exp(self._quantile * self._usual_error(traits, metric))
+        return Reach(factor, factor, len(known), text)
+
+    def share_faster(self, traits: Traits, ratio: float) -> float | None:
+        """Return the share of runs whose ratio to their prediction is at most one, as errors go.
+
+        None where there is no interval.
+        """
+        if self.reach(traits).above is None:
+            return None
+        score = log(ratio) / self._usual_error(traits, "step_time")
+        return share_below(self._scores, self._correlation, score, ahead=0.0)
+
+    def nearest(self, traits: Traits, count: int = NEAREST) -> tuple["NearRun", ...]:
+        """Return the runs that are most like one with some traits, the nearest first."""
+        order = np.argsort(unlikeness([traits], self.runs)[0], kind="stable")
+        found: dict[str, list[MeasuredRun]] = {}
+        for run in (self.runs[i] for i in order):
+            if run.run in found or len(found) < count:
+                found.setdefault(run.run, []).append(run)
+        return tuple(near_run(runs, traits) for runs in found.values())
+
+    @cached_property
+    def _errors(self) -> Floats:
+        """log(measured / predicted) of the times."""
+        return np.log([run.ratio for run in self.runs])
+
+    @cached_property
+    def _weights(self) -> Floats:
+        """The weight of each run among those of its source: n of them count less than n."""
+        rho = intraclass_correlation(self._by_source(self._errors))
+        sizes = Counter(run.source for run in self.runs)
+        return np.array([1 / (1 + (sizes[run.source] - 1) * rho) for run in self.runs])
+
+    def _usual_error(self, traits: Traits, metric: Metric) -> float:
+        same = self._of(metric)
+        near = UNLIKE ** unlikeness([traits], self.runs) * same
+        return float(self._usual(near, self._mean(same))[0])
+
+    def _usual(self, near: Floats, mean: float | Floats) -> Floats:
+        """Return the mean error of near runs, wider the fewer they are."""
+        weights = near * self._weights
+        whole = 1 + weights.sum(axis=1)
+        usual: Floats = (mean + weights @ np.abs(self._errors)) / whole * (1 + 1 / whole)
+        return usual
+
+    def _mean(self, chosen: Booleans) -> float:
+        return float(np.average(np.abs(self._errors[chosen]), weights=self._weights[chosen]))
+
+    def _of(self, metric: str) -> Booleans:
+        return np.array([run.metric == metric for run in self.runs], dtype=bool)
+
+    @cached_property
+    def _scores(self) -> Errors:
+        """Each error over the usual one by runs of other sources, by source."""
+        if not self.runs:
+            return {}
+        (sources,) = _codes([run.source for run in self.runs])
+        near = UNLIKE**self._unlike * (sources[:, None] != sources[None, :])
+        usual = np.zeros(len(self.runs))
+        for metric in sorted({run.metric for run in self.runs}):
+            same = self._of(metric)
+            usual[same] = self._usual(near[same] * same, self._mean(same))
+        return self._by_source(self._errors / np.maximum(usual, 1e-12))
+
+    @cached_property
+    def _correlation(self) -> float:
+        return intraclass_correlation(self._scores)
+
+    @cached_property
+    def _quantile(self) -> float:
+        sizes = {name: [abs(score) for score in of] for name, of in self._scores.items()}
+        return quantile(sizes, self._correlation, LEVEL) if sizes else inf
+
+    def _by_source(self, numbers: Floats) -> Errors:
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        for run, number in zip(self.runs, numbers, strict=True):
+            found[run.source].append(float(number))
+        return found
+
+
+def of_training(runs: Sequence[MeasuredRun]) -> ErrorsByNearness:
+    """Return the errors of step times."""
+    return ErrorsByNearness([run for run in runs if run.metric == "step_time"])
+
+
+def of_services(runs: Sequence[MeasuredRun]) -> ErrorsByNearness:
+    """Return the errors of times and rates of services."""
+    return ErrorsByNearness([run for run in runs if run.metric != "step_time"])
 
 
 @lru_cache
-def shipped_reach(accelerator: str, nodes: Nodes) -> Reach:
-    """Return the error of predictions by the measured runs of the shipped file, as `reach_of`."""
-    return reach_of(shipped_interval_data().runs, accelerator, nodes)
+def shipped_errors(*, services: bool = False) -> ErrorsByNearness:
+    """Return the errors of the measured runs of the shipped file."""
+    runs = shipped_interval_data().runs
+    return of_services(runs) if services else of_training(runs)
 
 
-def size_of(nodes: int) -> Nodes:
-    """Return the size class of a job by its number of nodes."""
-    return "one" if nodes == 1 else "several"
+@lru_cache
+def shipped_reach(traits: Traits, metric: Metric = "step_time") -> Reach:
+    """Return the error of the prediction of a metric, by the shipped file."""
+    return shipped_errors(services=metric != "step_time").reach(traits, metric)
+
+
+@lru_cache
+def shipped_nearest(traits: Traits, *, services: bool = False) -> tuple[NearRun, ...]:
+    """Return the measured runs of the shipped file that are most like one with some traits."""
+    return shipped_errors(services=services).nearest(traits)

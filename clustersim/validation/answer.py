@@ -9,49 +9,47 @@ An interval is judged without the runs of the case's own source: with them it wo
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import cache
 from os import PathLike
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple, cast
 
 from clustersim.answers import Presentable, record
 from clustersim.catalog.finding import shipped
-from clustersim.evidence import LEVEL, MeasuredRuns, Nodes, Reach, shipped_interval_data
-from clustersim.metrics.prediction_interval import reach_of, size_of
+from clustersim.evidence import LEVEL, MeasuredRun, Metric, shipped_interval_data
+from clustersim.metrics.prediction_interval import ErrorsByNearness, of_services, of_training
 from clustersim.runs.executors import workers
 from clustersim.runs.progress import usual_progress
 from clustersim.validation.case_runs import run_cases, select_groups
 from clustersim.validation.cases.reasons import ReasonCount, count_reasons
 from clustersim.validation.cases.rows import Entry, read_entries
 from clustersim.validation.curves import CurveErrors, grade_curves, read_curves
+from clustersim.validation.measured_runs import measured_runs
 from clustersim.validation.outcome import CaseAnswer, Outcome
 from clustersim.validation.ranking import JobRanking, job_runs
 from clustersim.validation.summary import ErrorSummary, MetricErrors, metric_errors, summarise
 
 
-def ratio_of(outcome: Outcome) -> float | None:
-    """Return measured over predicted step time [unitless]; None where no whole step was graded."""
-    grade = outcome.grade
-    if grade is None or grade.time_error is None or outcome.accelerator is None:
-        return None
-    return 1 / (1 + grade.time_error)
-
-
 @record
 class GroupCoverage:
-    """How many graded steps lie within their intervals.
+    """How many measured numbers lie within their intervals.
 
     Attributes
     ----------
-    count : graded steps with an interval, made without the runs of their own source
+    count : graded numbers with an interval, made without the runs of their own source
     inside : those whose measured value lies within it
     share : the second over the first; `null` without any
-    without : graded steps without an interval: only their own source measured the accelerator
+    without : graded numbers without an interval: no other source measured an accelerator like it
+    width : median of the upper end of an interval over its lower end; `null` without any
     """
 
     count: int
     inside: int
     share: float | None
     without: int
+    width: float | None = None
 
 
 @record
@@ -62,56 +60,72 @@ class Coverage:
     ----------
     level : share of measured runs that intervals are made to contain
     all : of all cases
-    groups : of each group with a graded step
-    accelerators : of each accelerator with a graded step
+    groups : of each group with a graded number
+    accelerators : of each accelerator with a graded number
+    metrics : of each metric of services; empty for steps of training
     """
 
     level: float
     all: GroupCoverage
     groups: Mapping[str, GroupCoverage]
     accelerators: Mapping[str, GroupCoverage]
+    metrics: Mapping[str, GroupCoverage] = field(default_factory=dict)
 
 
-def coverage_of(outcomes: Sequence[Outcome], runs: Iterable[MeasuredRuns]) -> Coverage:
-    """Return the coverage of all outcomes together, of each group and of each accelerator."""
-    judged = list(_judged(outcomes, tuple(runs)))
-    groups: defaultdict[str, list[bool | None]] = defaultdict(list)
-    accelerators: defaultdict[str, list[bool | None]] = defaultdict(list)
-    for outcome, inside in judged:
-        groups[outcome.group].append(inside)
-        accelerators[outcome.accelerator or ""].append(inside)
+class Judged(NamedTuple):
+    """A measured number next to the interval that other sources give; None without one.
+
+    Attributes
+    ----------
+    inside : whether it lies within it
+    width : the upper over the lower end
+    """
+
+    outcome: Outcome
+    run: MeasuredRun
+    inside: bool | None
+    width: float
+
+
+def coverage_of(outcomes: Sequence[Outcome], errors: ErrorsByNearness) -> Coverage:
+    """Return the coverage of all outcomes together, and by group, accelerator and metric."""
+    judged = list(_judged(outcomes, errors))
+    metrics = _grouped(judged, lambda each: each.run.metric)
     return Coverage(
         level=LEVEL,
-        all=_counted([inside for _, inside in judged]),
-        groups={name: _counted(inside) for name, inside in sorted(groups.items())},
-        accelerators={name: _counted(inside) for name, inside in sorted(accelerators.items())},
+        all=_counted(judged),
+        groups=_grouped(judged, lambda each: each.outcome.group),
+        accelerators=_grouped(judged, lambda each: each.run.accelerator),
+        metrics={} if set(metrics) <= {"step_time"} else metrics,
     )
 
 
-def _counted(verdicts: Sequence[bool | None]) -> GroupCoverage:
-    without, inside = verdicts.count(None), verdicts.count(True)
-    count = len(verdicts) - without
-    return GroupCoverage(count, inside, inside / count if count else None, without)
+def _grouped(judged: Iterable[Judged], name: Callable[[Judged], str]) -> dict[str, GroupCoverage]:
+    groups: defaultdict[str, list[Judged]] = defaultdict(list)
+    for each in judged:
+        groups[name(each)].append(each)
+    return {name: _counted(of) for name, of in sorted(groups.items())}
 
 
-def _judged(
-    outcomes: Sequence[Outcome], runs: tuple[MeasuredRuns, ...]
-) -> Iterator[tuple[Outcome, bool | None]]:
-    """Yield graded steps, and whether each lies within its interval; None without an interval."""
+def _counted(judged: Sequence[Judged]) -> GroupCoverage:
+    known = [each for each in judged if each.inside is not None]
+    count, inside = len(known), sum(each.inside is True for each in known)
+    share = inside / count if count else None
+    width = median(each.width for each in known) if known else None
+    return GroupCoverage(count, inside, share, len(judged) - count, width)
 
-    @cache
-    def reach(source: str, accelerator: str, nodes: Nodes) -> Reach:
-        return reach_of((run for run in runs if run.source != source), accelerator, nodes)
 
+def _judged(outcomes: Sequence[Outcome], errors: ErrorsByNearness) -> Iterator[Judged]:
+    """Yield graded numbers, each with its interval without the runs of its own source."""
+    others = cache(errors.without)
     for outcome in outcomes:
-        ratio = ratio_of(outcome)
-        if ratio is None or outcome.accelerator is None or outcome.nodes is None:
-            continue
-        reached = reach(outcome.group, outcome.accelerator, size_of(outcome.nodes))
-        if reached.below is None or reached.above is None:
-            yield outcome, None
-        else:
-            yield outcome, 1 / reached.below <= ratio <= reached.above
+        for run in measured_runs([outcome]):
+            found = others(run.source).reach(run, cast(Metric, run.metric))
+            if found.below is None or found.above is None:
+                yield Judged(outcome, run, None, 0.0)
+            else:
+                inside = 1 / found.below <= run.ratio <= found.above
+                yield Judged(outcome, run, inside, found.below * found.above)
 
 
 FILES = ("cases.yaml", "inference_cases.yaml")
@@ -132,7 +146,8 @@ class Validation(Presentable):
     reasons : why cases are not gradable
     layouts : jobs that were measured in several layouts
     curves : measured curves of collectives; with all shipped cases
-    coverage : how often prediction intervals hold
+    coverage : how often prediction intervals of step times hold
+    service_coverage : how often those of services hold; null without measured services
     metrics : errors of measured inference, by metric
     """
 
@@ -144,6 +159,7 @@ class Validation(Presentable):
     curves: tuple[CurveErrors, ...]
     coverage: Coverage
     metrics: tuple[MetricErrors, ...] = ()
+    service_coverage: Coverage | None = None
 
     @property
     def sums(self) -> list[tuple[str, ErrorSummary]]:
@@ -155,7 +171,7 @@ def validation_of(
     outcomes: Sequence[Outcome],
     *,
     curves: tuple[CurveErrors, ...] = (),
-    interval_data: Sequence[MeasuredRuns] | None = None,
+    interval_data: Sequence[MeasuredRun] | None = None,
 ) -> Validation:
     """Return the answer for some outcomes.
 
@@ -164,7 +180,9 @@ def validation_of(
     interval_data : the runs that prediction intervals are made from; the shipped ones without it
     """
     runs = shipped_interval_data().runs if interval_data is None else interval_data
-    steps = [outcome for outcome in outcomes if not outcome.is_inference] or outcomes
+    services = [outcome for outcome in outcomes if outcome.is_inference]
+    training = [outcome for outcome in outcomes if not outcome.is_inference]
+    steps = training or outcomes
     groups = sorted({outcome.group for outcome in outcomes})
     return Validation(
         cases=tuple(outcome.answer for outcome in outcomes),
@@ -173,7 +191,8 @@ def validation_of(
         reasons=count_reasons(o.reasons for o in outcomes if not o.gradable),
         layouts=tuple(job.ranking for job in job_runs(steps)),
         curves=curves,
-        coverage=coverage_of(steps, runs),
+        coverage=coverage_of(training, of_training(runs)),
+        service_coverage=coverage_of(services, of_services(runs)) if services else None,
         metrics=metric_errors(outcomes),
     )
 

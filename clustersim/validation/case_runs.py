@@ -19,6 +19,7 @@ from clustersim.memory.verdict import Verdict
 from clustersim.runs.executors import run_alone
 from clustersim.runs.workers import InProcess
 from clustersim.scenario.load import Loaded
+from clustersim.scenario.traits import step_traits
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate
@@ -152,6 +153,7 @@ def _run(entry: Entry, observe: Observer | None) -> Outcome:
         devices=case.settings.devices,
         job=case.job,
         layout=case.layout,
+        model=case.row.model.name or "",
     )
     try:
         _check(case)
@@ -180,6 +182,7 @@ def _run(entry: Entry, observe: Observer | None) -> Outcome:
         memory_verdict=outcome_of(result.memory.reason),
         wall=result.wall,
         observed=None if observe is None else observe(loaded, result),
+        traits=step_traits(result.scenario),
     )
 
 

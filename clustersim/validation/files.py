@@ -30,7 +30,7 @@ from clustersim.validation.cases.settings import Settings
 from clustersim.validation.outcome import CaseAnswer
 from clustersim.validation.ranking import JobRanking
 from clustersim.validation.summary import ErrorSummary
-from clustersim.validation.text import coverage_line, validation_tables
+from clustersim.validation.text import coverage_lines, validation_tables
 
 TABLES: Final = ("cases", "groups", "layouts")
 FILES: Final = (
@@ -104,7 +104,7 @@ def page(answer: Validation, command: str = "") -> Page:
     )
     return Page(
         "Predictions of measured cases",
-        coverage_line(answer.coverage).rstrip("."),
+        " ".join(coverage_lines(answer)).rstrip("."),
         (
             Section("Errors", "answer", (), (Cards(tuple(_cards(answer))),)),
             Section("Predicted and measured", "charts", (), charts),

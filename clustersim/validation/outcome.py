@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from clustersim.answers import answer_from, record
+from clustersim.evidence import Traits
 from clustersim.memory.room import UNFIT
 from clustersim.validation.cases.reasons import Reason, join_reasons
 from clustersim.validation.grading import Grade
@@ -146,6 +147,8 @@ class Outcome:
     token : of inference, the predicted time of a token
     is_inference : whether it is of inference, whose metrics are summarised one by one
     baselines : errors of a one-line roofline, by metric
+    model : name of the model
+    traits : what makes it like other runs; None where nothing ran
     """
 
     id: str
@@ -174,6 +177,8 @@ class Outcome:
     token: TokenTime | None = None
     is_inference: bool = False
     baselines: Mapping[str, float] = field(default_factory=dict)
+    model: str = ""
+    traits: Traits | None = None
 
     @property
     def gradable(self) -> bool:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clustersim.answers import record
-from clustersim.metrics.prediction_interval import shipped_reach, size_of
+from clustersim.metrics.prediction_interval import shipped_reach
 from clustersim.validation.outcome import Outcome
 
 
@@ -115,9 +115,8 @@ def job_runs(outcomes: Sequence[Outcome]) -> list[JobRuns]:
         layout = json.dumps(dict(outcome.layout), sort_keys=True, default=str)
         run = LayoutRun(outcome.id, layout, measured, outcome.rates["model"])
         jobs[outcome.group, outcome.job].append(run)
-        if outcome.accelerator is not None and outcome.nodes is not None:
-            reach = shipped_reach(outcome.accelerator, size_of(outcome.nodes))
-            reaches[outcome.group, outcome.job] = reach.above
+        if outcome.traits is not None:
+            reaches[outcome.group, outcome.job] = shipped_reach(outcome.traits).above
     return [
         _ranked(job[0], runs, reaches.get(job))
         for job, runs in jobs.items()

@@ -237,8 +237,9 @@ def coverage_line(coverage: Coverage) -> str:
     """Return the coverage of all cases in a line.
 
     >>> from clustersim.validation.answer import GroupCoverage
-    >>> print(coverage_line(Coverage(0.9, GroupCoverage(40, 37, 0.925, 2), {}, {})))
-    90 % prediction intervals contain 37 of 40 measured runs (92.5 %); 2 runs have no interval.
+    >>> print(coverage_line(Coverage(0.9, GroupCoverage(40, 37, 0.925, 2, 1.4), {}, {})))
+    90 % prediction intervals contain 37 of 40 measured runs (92.5 %); 2 runs have no interval; \
+the upper end is 1.40 times the lower one in the median.
     """
     whole = coverage.all
     if whole.share is None:
@@ -247,7 +248,20 @@ def coverage_line(coverage: Coverage) -> str:
     without = f"; {counted(whole.without, 'run')} {has} no interval" if whole.without else ""
     inside = f"{whole.inside:,} of {counted(whole.count, 'measured run')}"
     level = f"{100 * coverage.level:g} %"
-    return f"{level} prediction intervals contain {inside} ({percent(whole.share)}){without}."
+    width = "" if whole.width is None else f"; {WIDTH.format(whole.width)}"
+    share = percent(whole.share)
+    return f"{level} prediction intervals contain {inside} ({share}){without}{width}."
+
+
+def coverage_lines(answer: Validation) -> list[str]:
+    """Return the coverage of step times in a line, and that of services in another."""
+    services = answer.service_coverage
+    of_services = [] if services is None else [f"Services: {coverage_line(services)}"]
+    return [coverage_line(answer.coverage), *of_services]
+
+
+WIDTH: Final = "the upper end is {:.2f} times the lower one in the median"
+"""How wide intervals are."""
 
 
 # --- where the time of a token goes ---------------------------------------------------------------

@@ -32,6 +32,7 @@ SMALL = ("frontier-22b", "--set", "batch.global=32")
 KEYS = {
     "step_time_s",
     "interval",
+    "nearest",
     "tokens_per_s",
     "tokens_per_s_per_device",
     "tflops_per_device",
@@ -56,7 +57,8 @@ model         gpt-22b in fp16, megatron-deepspeed-rocm5
 layout        tensor 1 x pipeline 8 x data 2, 1f1b, ZeRO-1, full recomputation
 batch         32 sequences of 2,048 tokens: 16 microbatches of 1 per replica
 step time     {N} s, {N} tokens/s, {N} sequences/s
-interval      {N} s to {N} s \(level 90 %, from {N} measured runs of {N} sources on .*\)
+interval      {N} s to {N} s \(level 90 %, from {N} measured runs by nearness, {N} on .*\)
+nearest runs  frontier-22b [+-]{N} % \({N} x mi250x-gcd, .*\)
 FLOP rate     {N} model TFLOP/s per device \(MFU {P}\), {N} executed \(HFU {P}\)
 bubble        {P} of the step time \({P} of the time without bubbles\)
 time          matmul {P}, bubble {P}(?:, [a-z ]+ {P}){{4}}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clustersim.evidence import MeasuredPeaks, shipped_interval_data
+from clustersim.memory.peak_errors import peak_errors, shipped_peak_errors
 from clustersim.memory.room import (
     FITS,
     FITTING,
@@ -16,8 +17,6 @@ from clustersim.memory.room import (
     UNLIKELY,
     Room,
     outcome_of,
-    peak_errors,
-    shipped_peak_errors,
 )
 from clustersim.memory.verdict import StageMemory, Verdict
 from clustersim.units import GIB

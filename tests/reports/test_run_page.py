@@ -34,8 +34,8 @@ from clustersim.simulation.step.simulate import simulate
 from clustersim.topology.node import build_node
 from pages import HOSTILE, page_of
 
-SECTIONS = ["summary", "time", "pipeline", "memory", "power", "links", "groups", "published",
-            "sources", "scenario"]  # fmt: skip
+SECTIONS = ["summary", "time", "pipeline", "memory", "power", "links", "groups", "nearest",
+            "published", "sources", "scenario"]  # fmt: skip
 
 few = settings(max_examples=20, deadline=None)
 
@@ -207,7 +207,7 @@ def test_memory_is_stacked_to_the_peak_of_each_stage(hostile):
 def test_every_value_of_a_run_has_its_proof(hostile):
     """Each row has the source of its value: a title, a reason, or the file that sets it."""
     page = hostile[1]
-    tables = {table.caption.partition(":")[0]: table for table in page.sections[8].blocks[0].tables}
+    tables = {table.caption.partition(":")[0]: table for table in page.sections[9].blocks[0].tables}
     of_run, of_device = (
         {key: proof for key, *_, proof in tables[name].rows}
         for name in ("Scenario", "Accelerator mi250x-gcd")
@@ -221,7 +221,7 @@ def test_every_value_of_a_run_has_its_proof(hostile):
 
 def test_sources_filled_two_thirds_of_the_page(hostile, elements):
     """A table for each record lies behind its caption; keys do not repeat where they are."""
-    [folds] = hostile[1].sections[8].blocks
+    [folds] = hostile[1].sections[9].blocks
     closed = [a for a in elements.all("details") if a.get("class") == "fold"]
     captions = [table.caption for table in folds.tables]
 

@@ -9,9 +9,9 @@ import pytest
 
 import clustersim
 from clustersim.errors import CatalogError
-from clustersim.evidence import shipped_interval_data
-from clustersim.metrics.prediction_interval import Interval, share_faster, shipped_reach
+from clustersim.metrics.prediction_interval import ErrorsByNearness, Interval, shipped_errors
 from clustersim.scenario.load import from_mapping
+from clustersim.scenario.traits import step_traits
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.check.answer import CheckAnswer, verdict_of, widened
 from clustersim.studies.check.causes import DELAYS, OPTIONS, SHARES
@@ -259,18 +259,19 @@ def test_a_step_twice_as_long_as_predicted_was_normal_without_a_word():
 
 def test_the_place_among_measured_runs_rises_with_the_step():
     """It is about that of the ends of the interval at these; without an interval there is none."""
-    runs = shipped_interval_data().runs
-    reach = shipped_reach("h100-sxm", "several")
+    traits = step_traits(from_mapping("llama", LLAMA).scenario)
+    errors = shipped_errors()
+    reach = errors.reach(traits)
     shares = [
-        share_faster(runs, "h100-sxm", "several", ratio)
+        errors.share_faster(traits, ratio)
         for ratio in (0.1, 1 / reach.below, 1.0, reach.above, 10.0)
     ]
 
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0.0, pytest.approx(1.0))
     assert shares[1] <= 0.1
-    assert shares[3] >= 0.94
-    assert share_faster([], "h100-sxm", "one", 1.0) is None
+    assert shares[3] >= 0.9
+    assert ErrorsByNearness([]).share_faster(traits, 1.0) is None
 
 
 # --- services -------------------------------------------------------------------------------------

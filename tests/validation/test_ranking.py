@@ -15,7 +15,7 @@ from clustersim.validation.outcome import Outcome
 from clustersim.validation.ranking import job_runs, pooled_tau, tau_of
 from clustersim.validation.summary import RatedRun, best_constant, errors_of, summarise
 from clustersim.validation.text import GROUPS, LAYOUTS
-from measured_runs import SMALL
+from measured_runs import SMALL, traits
 
 few = settings(max_examples=40, deadline=None)
 rates = st.floats(1e12, 1e15)
@@ -218,7 +218,7 @@ def test_the_tables_hold_the_baseline_and_the_ranks(answer):
 
 def test_a_choice_within_the_prediction_interval_is_a_tie():
     """Layouts whose predictions differ by less than the error of predictions tie."""
-    machine = {"accelerator": "a100-80gb", "nodes": 4}
+    machine = {"traits": traits(accelerator="a100-80gb", generation="8.0", nodes=4)}
     close, far = (
         [replace(one, **machine) for one in outcomes_of(pairs)]
         for pairs in ([(10.0, 1.0), (9.0, 1.02)], [(10.0, 1.0), (9.0, 100.0)])

@@ -82,10 +82,11 @@ def _progress_bar() -> Iterator[Callable[[int, int], None]]:
 
 def _show(answer: "Validation") -> None:
     """Print the tables that have rows, then the coverage of prediction intervals."""
-    from clustersim.validation.text import coverage_line, validation_tables
+    from clustersim.validation.text import coverage_lines, validation_tables
 
     if not answer.cases:
         echo("no cases")
         return
     print_tables(validation_tables(answer))
-    echo(coverage_line(answer.coverage))
+    for line in coverage_lines(answer):
+        echo(line)

@@ -16,6 +16,7 @@ from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.study_folder import StudyFiles
 from clustersim.render.tables import labelled, percent
+from clustersim.reports.evidence import nearest_section
 from clustersim.reports.measures import LEGENDS, expectation_cards, part_kind, part_name
 from clustersim.reports.published import published_table
 from clustersim.reports.service.text import rows
@@ -77,6 +78,7 @@ def page(result: "ServeResult", command: str = "") -> Page:
             _summary(result),
             *_load(result),
             *(_time(result) if ran else ()),
+            nearest_section(result.nearest),
             *_published(result),
             sources_section(result.loaded.tree),
             scenario(result.loaded.tree, ""),

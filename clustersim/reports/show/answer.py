@@ -9,9 +9,13 @@ from pydantic import BaseModel
 from clustersim.catalog.records.accelerators import AcceleratorRecord, find_kernel_fits
 from clustersim.catalog.records.frameworks import FrameworkRecord, KernelFacts
 from clustersim.catalog.records.machines import ClusterRecord, NodeRecord
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.catalog.tree import is_fact
 from clustersim.errors import ScenarioError
+from clustersim.evidence import MeasuredRun, shipped_interval_data
+from clustersim.metrics.prediction_interval import NearRun, near_run
 from clustersim.reports.show.derived import Derived, derived_of, derived_of_cluster
+from clustersim.scenario.traits import shape_of
 
 if TYPE_CHECKING:
     from clustersim.render.diagram import Diagram
@@ -84,6 +88,7 @@ class EntryAnswer:
     facts : values of the file in their order
     derived : derived quantities in SI units, by key
     kernels : fits of measured kernels of an accelerator; none for other kinds
+    measured : measured runs on a machine or an accelerator, with software, or of a model
     """
 
     name: str
@@ -92,6 +97,7 @@ class EntryAnswer:
     facts: tuple[FactRow, ...]
     derived: dict[str, Any]
     kernels: tuple[KernelRow, ...] = ()
+    measured: tuple[NearRun, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,8 +114,8 @@ def page(entry: "Entry", measures: "Measures | None" = None) -> Page:
     quantities = tuple(derived)
     values = {quantity.key: quantity.value for quantity in quantities}
     facts = tuple(profile_rows(entry.data) if entry.kind == "framework" else fact_rows(entry.data))
-    kernels = tuple(kernel_rows(entry.record))
-    answer = EntryAnswer(entry.name, entry.kind, entry.title, facts, values, kernels)
+    kernels, measured = tuple(kernel_rows(entry.record)), tuple(runs_with(entry))
+    answer = EntryAnswer(entry.name, entry.kind, entry.title, facts, values, kernels, measured)
     return Page(answer, quantities)
 
 
@@ -137,6 +143,26 @@ def machine_page(entry: "Entry", nodes: int | None = None) -> tuple[Page, "Mappi
         "fabric": layouts.fabric(record, cluster, measures),
     }
     return page(entry, measures), pictures
+
+
+_TRAITS: Final = {
+    "accelerator": "accelerator", "cluster": "machine", "framework": "software",
+    "engine": "software",
+}  # fmt: skip
+"""The trait of measured runs that names an entry, by kind."""
+
+
+def runs_with(entry: "Entry") -> list[NearRun]:
+    """Return the measured runs that have an entry, by their names."""
+    record = entry.record
+    trait, value = _TRAITS.get(entry.kind), entry.name
+    if isinstance(record, ModelRecord):
+        trait, value = "shape", shape_of(record)
+    runs: dict[str, list[MeasuredRun]] = {}
+    for run in shipped_interval_data().runs if trait else ():
+        if getattr(run, trait or "") == value:
+            runs.setdefault(run.run, []).append(run)
+    return [near_run(of) for of in runs.values()]
 
 
 def kernel_rows(record: object) -> Iterator[KernelRow]:

@@ -16,6 +16,7 @@ from clustersim.escaping import escaped
 from clustersim.program.schedules import SCHEDULES, Schedule
 from clustersim.program.schedules.written import read_schedule
 from clustersim.render.tables import format_value, percent
+from clustersim.reports.evidence import errors_text
 from clustersim.reports.show.answer import FactRow, KernelRow, Page
 from clustersim.reports.show.files import write_files
 from clustersim.scenario.entries import KINDS, Entry, entry, entry_of_file, kinds_of
@@ -23,8 +24,12 @@ from clustersim.scenario.entries import KINDS, Entry, entry, entry_of_file, kind
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from clustersim.metrics.prediction_interval import NearRun
     from clustersim.render.diagram import Diagram
 
+
+MOST_RUNS: Final = 10
+"""Measured runs that are listed on a terminal."""
 
 _BANDWIDTHS = "bandwidths are of payload, per direction"
 _REMARKS: Final = {"cluster": _BANDWIDTHS, "node": _BANDWIDTHS, "model": "computed from the shape"}
@@ -54,8 +59,23 @@ def tables(page: Page) -> "list[Table]":
         for quantity in labelled:
             derived.add_row(escaped(quantity.label), escaped(quantity.text))
         made.append(derived)
-    kernels = page.answer.kernels
-    return [*made, _kernel_table(kernels)] if kernels else made
+    if page.answer.kernels:
+        made.append(_kernel_table(page.answer.kernels))
+    return [*made, _measured_table(page.answer.measured)] if page.answer.measured else made
+
+
+def _measured_table(runs: "Sequence[NearRun]") -> "Table":
+    """Return the first of the measured runs, with the errors of their predictions."""
+    from rich.table import Table
+
+    more = f"{len(runs) - MOST_RUNS:,} more in --json" if len(runs) > MOST_RUNS else None
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", caption=more)
+    for name in ("measured runs", "predicted over measured", "on"):
+        table.add_column(name, overflow="fold")
+    for run in runs[:MOST_RUNS]:
+        setting = f"{run.devices:,} x {run.accelerator}, {run.software}, {run.layout}"
+        table.add_row(*map(escaped, (run.run, errors_text(run), setting)))
+    return table
 
 
 def _value(row: FactRow) -> str:

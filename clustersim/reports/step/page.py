@@ -8,6 +8,7 @@ from clustersim.render.charts.picture import text_table
 from clustersim.render.page.page import Card, Cards, Page, Section
 from clustersim.render.plotly import page_chart
 from clustersim.render.tables import UNMASKED, labelled, percent, words
+from clustersim.reports.evidence import nearest_section
 from clustersim.reports.measures import expectation_cards
 from clustersim.reports.published import other_values, published_cards, published_table
 from clustersim.reports.step.charts import breakdown, memory_by_stage, memory_over_time
@@ -51,6 +52,7 @@ def page(
             power_section(result),
             links(result),
             _groups(result),
+            nearest_section(result.nearest),
             _published(result),
             *(_sources(result.loaded) if sources else ()),
         ),

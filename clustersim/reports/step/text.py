@@ -13,6 +13,7 @@ from clustersim.render.tables import (
     plain,
     words,
 )
+from clustersim.reports.evidence import nearest_rows
 from clustersim.reports.measures import expectation_rows, hypothetical, summary
 from clustersim.reports.published import published_rows
 from clustersim.topology.accelerator import slowest_clock
@@ -193,6 +194,7 @@ def _speed(result: "Result") -> list[Row]:
             f"{hypothetical(result.memory.reason, fits=result.memory.fits)}",
         ),
         Row("interval", _interval(result.interval)),
+        *nearest_rows(result.nearest),
         Row(
             "FLOP rate",
             f"{model:.1f} model TFLOP/s per device (MFU {percent(result.mfu)}),"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from clustersim.answers import record
+from clustersim.metrics.prediction_interval import Bounds, NearRun
 from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import QUANTILES, QUEUE_GROWTH, Account, Kind
 from clustersim.simulation.published import PublishedCheck
@@ -362,6 +363,9 @@ class ServeAnswer:
     wall_s : time that the simulation took [s]
     curve : the service over its load; empty unless loads were given
     expectations : limits of the section `expect` of the scenario, and whether each is held
+    intervals : where measured services like it are expected, by key: means of `ttft_s`, `tpot_s`
+        and `latency_s`, and `output_tokens_per_s`; those that are null have none
+    nearest : measured services that are most like it, with the errors of their predictions
     """
 
     name: str
@@ -396,6 +400,8 @@ class ServeAnswer:
     curve: tuple[LoadPoint, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     whole_time: bool = False
+    intervals: Mapping[str, Bounds] = field(default_factory=dict)
+    nearest: tuple[NearRun, ...] = ()
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

@@ -10,8 +10,17 @@ from clustersim.catalog.facts import STATED, stated_keys
 from clustersim.engine.requests.completed import NO_REQUESTS, CompletedRequests
 from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.scheduling import ReplicaModel
+from clustersim.evidence import Metric
+from clustersim.metrics.prediction_interval import (
+    Bounds,
+    NearRun,
+    bounds,
+    shipped_nearest,
+    shipped_reach,
+)
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.serving import ServingScenario
+from clustersim.scenario.traits import service_traits
 from clustersim.simulation.expectations import Expected, compare_with
 from clustersim.simulation.measures import further_percentiles
 from clustersim.simulation.published import PublishedCheck, compared
@@ -282,6 +291,33 @@ class ServeResult(Presentable):
         """Kernels that are not measured on the device, and whose measurement they have."""
         kernels = [pool.costs.replica.kernels for pool in self.pools]
         return dict(sorted(item for each in kernels for item in each.substitutes.items()))
+
+    # --- evidence ---------------------------------------------------------------------------------
+
+    @property
+    def intervals(self) -> dict[str, Bounds]:
+        """Where measured services like it are expected, by key of the answer."""
+        times: dict[str, tuple[Metric, Statistics | None]] = {
+            "ttft_s": ("ttft", self.ttft),
+            "tpot_s": ("tpot", self.tpot),
+            "latency_s": ("latency", self.latency),
+        }
+        traits = service_traits(self.scenario)
+        found = {
+            key: bounds(time.mean, shipped_reach(traits, metric), is_rate=False)
+            for key, (metric, time) in times.items()
+            if time is not None
+        }
+        rate = self.rates.get("output_tokens_per_s")
+        if rate is not None:
+            reach = shipped_reach(traits, "throughput")
+            found["output_tokens_per_s"] = bounds(rate, reach, is_rate=True)
+        return found
+
+    @property
+    def nearest(self) -> tuple[NearRun, ...]:
+        """Measured services that are most like it, the nearest first."""
+        return shipped_nearest(service_traits(self.scenario), services=True)
 
     # --- published numbers ------------------------------------------------------------------------
 

@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 
 from clustersim.metrics.anchoring import NEAR, difference, narrowed, shares_of
-from clustersim.metrics.prediction_interval import Interval, interval, shipped_reach, size_of
+from clustersim.metrics.prediction_interval import Interval, interval, shipped_reach
 from clustersim.scenario.anchors import AnchoredLog
 from clustersim.scenario.factors import layout_of
 from clustersim.scenario.schema import Scenario
+from clustersim.scenario.traits import step_traits
 
 
 def step_interval(
     step_time: float, scenario: Scenario, attribution: Mapping[str, float]
 ) -> Interval:
-    """Return the step times that are expected, by measured runs on the same accelerator."""
-    accelerator, nodes = scenario.cluster.node.accelerator.name, size_of(scenario.cluster.nodes)
-    reach = shipped_reach(accelerator, nodes)
+    """Return the step times that are expected, by the nearest measured runs most."""
+    reach = shipped_reach(step_traits(scenario))
     if scenario.anchor is not None:
         shares = shares_of(attribution)
         reasons = [_unlike(log, scenario, shares) for log in scenario.anchor.logs]

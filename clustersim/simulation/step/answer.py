@@ -11,7 +11,7 @@ from clustersim.answers import record
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.metrics.attribution import SlowestStage
 from clustersim.metrics.communication import ExposedCommunication, GroupLinks, HotLink
-from clustersim.metrics.prediction_interval import Interval
+from clustersim.metrics.prediction_interval import Interval, NearRun
 from clustersim.program.program import Limit
 from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import Account, Kind
@@ -240,6 +240,7 @@ class RunAnswer:
         price is known, and outside of studies unless the scenario expects one [USD/h]
     unavailable : why values are null, by key: `usd_per_hour` in a study
     expectations : limits of the section `expect` of the scenario, and whether each is held
+    nearest : measured runs that are most like this one, with the errors of their predictions
     """
 
     name: str
@@ -276,6 +277,7 @@ class RunAnswer:
     usd_per_hour: float | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
     expectations: tuple[Expectation, ...] = ()
+    nearest: tuple[NearRun, ...] = ()
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

@@ -15,11 +15,12 @@ from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import BUBBLES, SlowestStage, slowest_stage
 from clustersim.metrics.communication import ExposedCommunication, GroupLinks, HotLink, exposed
 from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_energy
-from clustersim.metrics.prediction_interval import Interval
+from clustersim.metrics.prediction_interval import Interval, NearRun, shipped_nearest
 from clustersim.program.program import Program
 from clustersim.scenario.costs import rate_of
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
+from clustersim.scenario.traits import step_traits
 from clustersim.simulation.expectations import Expected, compare_with
 from clustersim.simulation.measures import MONEY
 from clustersim.simulation.published import PublishedCheck, compared
@@ -196,6 +197,11 @@ class Result(Presentable):
             compared(number, self.metric(number.metric, number.convention), self.departures)
             for number in self.scenario.published
         )
+
+    @property
+    def nearest(self) -> tuple[NearRun, ...]:
+        """Measured runs that are most like this one, the nearest first."""
+        return shipped_nearest(step_traits(self.scenario))
 
     @cached_property
     def slowest_stage(self) -> SlowestStage:

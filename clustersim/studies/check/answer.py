@@ -19,11 +19,10 @@ from clustersim.answers import Presentable, record
 from clustersim.catalog.changes import Settings
 from clustersim.catalog.tree import bare
 from clustersim.errors import ScenarioError
-from clustersim.evidence import shipped_interval_data
 from clustersim.importers.logs.formats import LOGS
 from clustersim.importers.logs.services import Benchmark, benchmark_of
 from clustersim.importers.logs.steps import Log, read_log, steps_of
-from clustersim.metrics.prediction_interval import Interval, share_faster, size_of
+from clustersim.metrics.prediction_interval import Interval, shipped_errors
 from clustersim.runs.arguments import check as check_loaded
 from clustersim.runs.arguments import settings_of, study_of, variant_of
 from clustersim.runs.execution import Execution, run_study
@@ -31,6 +30,7 @@ from clustersim.runs.table import Numbers
 from clustersim.runs.variants import Variant
 from clustersim.scenario.load import Loaded, LoadedJob, LoadedService, one_job
 from clustersim.scenario.schema import Scenario
+from clustersim.scenario.traits import step_traits
 from clustersim.simulation.service.answer import ServeAnswer
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.check.anchor import AnchorAnswer, Question, answer_of
@@ -214,11 +214,9 @@ def _step(read: Log, variant: Variant, loaded: Loaded, execution: Execution) -> 
 
 def _slower_than(ratio: float, scenario: Scenario) -> float | None:
     """Return the share of measured runs whose step took less, relative to its prediction."""
-    accelerator = scenario.cluster.node.accelerator.name
     if scenario.anchor is not None:
         return None
-    nodes = size_of(scenario.cluster.nodes)
-    return share_faster(shipped_interval_data().runs, accelerator, nodes, ratio)
+    return shipped_errors().share_faster(step_traits(scenario), ratio)
 
 
 def _peaks(conventions: Sequence[Convention]) -> list[Cause]:

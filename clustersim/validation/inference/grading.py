@@ -16,10 +16,12 @@ from typing import Any, Final, NamedTuple
 
 from clustersim.cost.surfaces.formats import FORMATS
 from clustersim.errors import CatalogError, ScenarioError
+from clustersim.evidence import Traits
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import WEIGHTS
 from clustersim.inference.step_costs import StaticTimes, StepCosts, prompt_seconds, static_times
 from clustersim.memory.room import FITS
+from clustersim.scenario.traits import service_task, traits_of, weight_bits
 from clustersim.simulation.service.serve import serve
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.rows import Row
@@ -95,6 +97,24 @@ def inference_outcome(row: Row) -> Outcome:
         memory_verdict=FITS,  # else it is not gradable
         baselines=_baselines(case),
         token=token,
+        model=case.row.model or "",
+        traits=_traits(case),
+    )
+
+
+def _traits(case: InferenceCase) -> Traits:
+    """Return what makes a case like other services."""
+    replica, load = case.costs.replica, case.row.serving
+    devices = replica.layout.devices * case.replicas
+    return traits_of(
+        replica.kernels.device,
+        replica.model,
+        machine=case.cluster,
+        software=case.engine,
+        task=service_task(LOADS.get(load.mode or "", "batch"), pools=load.prefill is not None),
+        bits=weight_bits(replica.formats.weights),
+        devices=devices,
+        nodes=-(-devices // replica.links.cluster.node.devices),
     )
 
 
@@ -237,6 +257,15 @@ MODES: Final[Mapping[str, Callable[[InferenceCase], Predicted]]] = {
     "disagg_prefill": _prefilling,
 }
 """Predictions by the word that a case has for its load."""
+
+LOADS: Final[Mapping[str, str]] = {
+    STATIC: "batch",
+    USERS: "concurrency",
+    TRACE: "trace",
+    "offline_max_load": "offline",
+    "disagg": "concurrency",
+}
+"""Kinds of loads of these words; of one pool alone, a batch."""
 
 
 # --- where the time of a token goes, by cause ----------------------------------------------------
