@@ -38,7 +38,7 @@ class LinksInUse(Column[LinkUse]):
 
     def __init__(self, links: LinkTable | None, numbers: Integers, nbytes: Floats) -> None:
         super().__init__(len(numbers), self._use)
-        self._table, self.numbers, self._nbytes = links, numbers, nbytes
+        self._table, self.numbers, self.nbytes = links, numbers, nbytes
 
     @property
     def _links(self) -> LinkTable:
@@ -48,7 +48,7 @@ class LinksInUse(Column[LinkUse]):
     def _use(self, index: int) -> LinkUse:
         link = int(self.numbers[index])
         capacity = float(self._links.capacities[link])
-        return LinkUse(self._links.names[link], capacity, float(self._nbytes[index]))
+        return LinkUse(self._links.names[link], capacity, float(self.nbytes[index]))
 
     @property
     def busiest(self) -> list[LinkUse]:
@@ -67,7 +67,7 @@ class LinksInUse(Column[LinkUse]):
     @property
     def seconds(self) -> Floats:
         """Time of each link for its bytes at its capacity [s]."""
-        return self._nbytes / self._links.capacities[self.numbers]
+        return self.nbytes / self._links.capacities[self.numbers]
 
     @property
     def kinds(self) -> list[Integers]:

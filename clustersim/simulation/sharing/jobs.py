@@ -132,7 +132,7 @@ class SharedStep(SharedJob):
     def carried(self) -> tuple[Integers, Floats]:
         """Bytes of one step on each link that it uses, by number [B]."""
         carried = self._compilation.carried
-        links, nbytes = carried.numbers, np.array([use.nbytes for use in carried])
+        links, nbytes = carried.numbers, carried.nbytes
         if self._saves is None:
             return links, nbytes
         crossed, saved = self._saves.rows.carried
