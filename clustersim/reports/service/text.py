@@ -272,14 +272,12 @@ def _cache(result: "ServeResult") -> list[Row]:
     )
     if queue is None:
         return lines
-    return [
-        *lines,
-        Row(
-            "admission",
-            f"{format_seconds(queue.wait_s.mean, 3)} from arrival to admission (99 % within"
-            f" {format_seconds(queue.wait_s.p99, 3)}), at most {counted(queue.most, 'request')}",
-        ),
-    ]
+    text = (
+        f"{format_seconds(queue.wait_s.mean, 3)} from arrival to admission (99 % within"
+        f" {format_seconds(queue.wait_s.p99, 3)}), at most {counted(queue.most, 'request')}"
+    )
+    waits = queue.wait_s.mean or queue.most
+    return [*lines, Row("admission", text if waits else "at once: no request waits")]
 
 
 # --- published numbers ----------------------------------------------------------------------------
