@@ -198,7 +198,7 @@ class StepCosts:
 
     def device_seconds(self, batch: Batch) -> float:
         """Return the time of the devices in a step from tables, without drafting and host [s]."""
-        device = sum(count * self._stage_seconds(tables, batch) for tables, count in self._tables)
+        device = sum([count * self._stage_seconds(tables, batch) for tables, count in self._tables])
         return device + self._sent(batch) if len(self.stages) > 1 else device
 
     @property

@@ -57,8 +57,8 @@ def token_attribution(
     sampled = sampled_batches(steps, [each.sequences for each in steps])
     sums = sums_of(steps)
     in_steps = sums.sequence_seconds / sums.sequences / gain
-    tokens = int((requests.output - 1).sum())
-    between = float((requests.finish - requests.first).sum()) / tokens
+    further = requests.output - 1
+    between = float((requests.finish - requests.first)[further > 0].sum()) / int(further.sum())
     waiting = between - in_steps
     if waiting < ROUNDING * between:
         waiting = 0.0

@@ -74,9 +74,11 @@ def first_token_times(requests: CompletedRequests) -> Floats:
 
 def times_per_token(requests: CompletedRequests) -> Floats:
     """Return (latency - first) / (output - 1) of requests with more than one token [s]."""
-    further = requests.output - 1
+    further, seconds = requests.output - 1, requests.finish - requests.first
     more = further > 0
-    seconds: Floats = (requests.finish - requests.first)[more] / further[more]
+    if not more.all():
+        further, seconds = further[more], seconds[more]
+    seconds /= further
     return seconds
 
 

@@ -153,7 +153,7 @@ class ServeResult(Presentable):
         """Whether the measured requests are those of a steady state."""
         return self.steady is not None and self.steady.measured == "steady state"
 
-    @cached_property
+    @property
     def _waits(self) -> Floats:
         return waits(self.requests, self.before)
 
@@ -235,7 +235,7 @@ class ServeResult(Presentable):
         if self.tpot is None:
             return self.first_attribution
         return token_attribution(
-            self.replayed.steps, self.requests[self.requests.output > 1],
+            self.replayed.steps, self.requests,
             self.pools[-1].costs.step, self.tpot.mean, self.model.gain,
         )  # fmt: skip
 
