@@ -3,7 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from clustersim.calibration.kernels.fits import KernelFits, KernelGrade, KernelGrades
+from clustersim.calibration.kernels.fits import (
+    KernelFits,
+    KernelGrade,
+    KernelGrades,
+    SurfaceFit,
+)
 from clustersim.calibration.kernels.surfaces import FittedTerm
 from clustersim.calibration.runs.answer import Calibration, NotFitted, TimeErrors
 from clustersim.render.tables import ResultTable, Rows, percent
@@ -102,13 +107,18 @@ def calibration_tables(answer: Calibration) -> list[tuple[ResultTable, list[tupl
 def grade_rows(answer: KernelGrades) -> Rows:
     """Yield a row for each kind, format and accelerator."""
     for group in answer.groups:
-        yield group.kind, group.variant, group.accelerator, *_kernel_errors(group)
+        yield group.kind, group.variant, _issuer(group), *_kernel_errors(group)
 
 
 def kind_rows(answer: KernelGrades) -> Rows:
     """Yield a row for each kind and format, over all accelerators."""
     for group in answer.kinds:
-        yield group.kind, group.variant, *_kernel_errors(group)
+        yield " ".join([group.engine, group.kind]).strip(), group.variant, *_kernel_errors(group)
+
+
+def _issuer(each: KernelGrade | SurfaceFit) -> str:
+    """Return the accelerator of kernels, and the engine that has fits of its own."""
+    return f"{each.accelerator} {each.engine}".strip()
 
 
 def _kernel_errors(group: KernelGrade) -> tuple[str, ...]:
@@ -128,7 +138,7 @@ def fit_rows(answer: KernelFits) -> Rows:
         yield (
             fit.kind,
             fit.variant,
-            fit.accelerator,
+            _issuer(fit),
             str(fit.rows),
             percent(fit.before.median),
             percent(fit.after.median),
@@ -143,7 +153,7 @@ def term_rows(answer: KernelFits) -> Rows:
     for fit in answer.fits:
         for term in fit.terms:
             yield (
-                f"{fit.accelerator} {fit.kind} {fit.variant}",
+                f"{_issuer(fit)} {fit.kind} {fit.variant}",
                 term.name,
                 _value(term, term.prior),
                 _value(term, term.value) if term.fitted else "not determined",

@@ -59,6 +59,9 @@ USUAL: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Activations of weights where the scenario names none; 16 bits with all others."""
 
+BLOCKS: Final = frozenset({"nvfp4", "mxfp4"})
+"""Formats of 4 bits, whose blocks have scales in the products of devices that multiply 4 bits."""
+
 KV_BYTES: Final[Mapping[str, float]] = {"fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0}
 """Size of a cached number [B]."""
 
@@ -96,7 +99,8 @@ class Formats(NamedTuple):
     def kernel(self, part: str, device: Accelerator) -> str:
         """Return the kernel that multiplies the weights of a part on a device.
 
-        A device without a peak in the format of the activations multiplies in 16 bits.
+        A device without a peak in the format of the activations multiplies in 16 bits, and one
+        without products in 4 bits scales no blocks of mxfp4 either.
         """
         weight = self.weight(part)
         stated = self.activations if weight == self.weights else None
@@ -104,7 +108,10 @@ class Formats(NamedTuple):
         if weight in SIXTEEN:
             return weight
         kernel = PRODUCTS.get((weight, activation))
-        if kernel is not None and FORMATS[kernel].peak in device.peak:
+        needed = {FORMATS[kernel].peak} if kernel is not None else set()
+        if weight in BLOCKS:
+            needed.add("fp4")
+        if kernel is not None and needed <= device.peak.keys():
             return kernel
         return ALONE[weight]
 

@@ -153,6 +153,9 @@ def build_replica(
         cast_fused=engine.kernels.cast,
         experts_alone=engine.kernels.experts_alone,
         prepared=engine.kernels.rotary_attended,
+        cast_apart=engine.kernels.cast_apart or (),
+        engine=engine.kernels.measured,
+        experts_engine=engine.kernels.measured_experts,
     )
     loads = None
     if model.experts is not None:

@@ -63,6 +63,11 @@ class Stage:
             kinds[Layer(layer.experts)] += count
         return [(layer_work(self.replica, layer), count) for layer, count in kinds.items()]
 
+    @cached_property
+    def _repeats(self) -> int:
+        """Products of a step in a row, of all layers of the model."""
+        return sum(count * len(work.products) for work, count in self._work)
+
     @property
     def with_experts(self) -> int:
         """Layers with experts."""
@@ -102,7 +107,9 @@ class Stage:
         weights, compute, passes = (np.zeros_like(tokens) for _ in range(3))
         for work, count in self._work:
             for kernel, n, k, batch in work.products:
-                seconds, limited = self._kernels.products(kernel, tokens, n, k, batch)
+                seconds, limited = self._kernels.products(
+                    kernel, tokens, n, k, batch, self._repeats
+                )
                 weights = weights + np.where(limited, count * seconds, 0.0)
                 compute = compute + np.where(limited, 0.0, count * seconds)
             for launches, each in work.passes:
@@ -120,7 +127,9 @@ class Stage:
         times: dict[tuple[str, str], float] = {}
         for work, count in self._work:
             for kernel, n, k, batch in work.products:
-                seconds, limited = self._kernels.products(kernel, np.array([tokens]), n, k, batch)
+                seconds, limited = self._kernels.products(
+                    kernel, np.array([tokens]), n, k, batch, self._repeats
+                )
                 part = "weights" if limited[0] else "compute"
                 factor = f"{batch:g} x " if batch > 1 else ""
                 key = part, f"product with {factor}{n:,.0f} x {k:,.0f} in {kernel}"

@@ -376,7 +376,8 @@ class StepCosts:
         tokens = batch.sequences * self._verified + sum([p.tokens for p in batch.prompts])
         captured = self._captured(tokens / groups, batch)
         launched = 0.0 if captured else self._launches * engine.dispatch
-        if engine.scheduler.ahead:
+        rules = engine.scheduler
+        if rules.ahead if rules.hidden is None else rules.hidden:
             return engine.step, scheduled, launched
         return engine.step + scheduled, 0.0, launched
 

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from clustersim.catalog.facts import NotNegative, Positive, Strict, Whole
+from clustersim.catalog.facts import Fraction, NotNegative, Positive, Strict, Whole
 from clustersim.units import parse_rate
 
 MAX_TOKENS: Final = 10**8
@@ -74,6 +74,46 @@ Lengths = Annotated[
     Discriminator(_kind),
 ]
 
+
+class UniformSpread(Strict):
+    """Prompts and outputs between a share of their lengths and these, all equally likely."""
+
+    uniform: Fraction = Field(description="least length over the stated one, which is the most")
+
+    def around(self, tokens: int) -> UniformLengths:
+        """Return the lengths around a stated one."""
+        return UniformLengths(uniform=[max(1, round(self.uniform * tokens)), tokens])
+
+
+class LognormalSpread(Strict):
+    """Prompts and outputs whose means are their lengths, with normally distributed logarithms."""
+
+    lognormal: NotNegative = Field(description="standard deviation of a length over its mean")
+
+    def around(self, tokens: int) -> LognormalLengths:
+        """Return the lengths around a stated one."""
+        return LognormalLengths(mean=tokens, deviation=self.lognormal * tokens)
+
+
+FIXED: Final = "fixed"
+"""The word for lengths that are all as stated."""
+
+
+def _spread(value: object) -> str:
+    """Return which form of `lengths` a value has."""
+    if isinstance(value, UniformSpread) or (isinstance(value, dict) and "uniform" in value):
+        return "uniform"
+    return "lognormal" if isinstance(value, dict | LognormalSpread) else "word"
+
+
+Spread = Annotated[
+    Annotated[Literal["fixed", "trace"], Tag("word")]
+    | Annotated[UniformSpread, Tag("uniform")]
+    | Annotated[LognormalSpread, Tag("lognormal")],
+    Discriminator(_spread),
+]
+"""How the lengths of requests differ from those that are stated."""
+
 LOADS: Final = ("batch", "concurrency", "rate", "offline", "trace")
 """The keys that state how requests arrive, of which a load has one."""
 
@@ -112,6 +152,13 @@ class LoadFile(Strict):
     output: Lengths | None = Field(
         None, description="tokens that a request generates: a number or a distribution"
     )
+    lengths: Spread | None = Field(
+        None,
+        description="how lengths differ from `input` and `output`: `fixed`, not at all, as if"
+        " missing; `{uniform: 0.8}`, between this share of them and them, all equally likely;"
+        " `{lognormal: 0.5}`, around them with this deviation over their mean; `trace`, as in the"
+        " trace",
+    )
     requests: Requests | None = Field(
         None,
         description="measured requests, from the first to the last, as a benchmark has them; if"
@@ -135,6 +182,21 @@ class LoadFile(Strict):
         """Which of `LOADS` it is."""
         return next(name for name in LOADS if getattr(self, name) is not None)
 
+    @property
+    def prompts(self) -> Lengths | None:
+        """The lengths of prompts, as they are drawn; None of a trace."""
+        return self._drawn(self.input)
+
+    @property
+    def outputs(self) -> Lengths | None:
+        """The lengths of outputs, as they are drawn; None of a trace."""
+        return self._drawn(self.output)
+
+    def _drawn(self, stated: Lengths | None) -> Lengths | None:
+        if isinstance(stated, int) and isinstance(self.lengths, UniformSpread | LognormalSpread):
+            return self.lengths.around(stated)
+        return stated
+
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         kinds = [name for name in LOADS if getattr(self, name) is not None]
@@ -155,6 +217,17 @@ class LoadFile(Strict):
         if self.trace is None and len(keys) < 2:
             missing = "input" if "input" not in keys else "output"
             raise ValueError(f"{missing}: missing (a number of tokens, or a distribution)")
+        if self.lengths is None:
+            return self
+        if (self.lengths == "trace") != (self.trace is not None):
+            allowed = "trace" if self.trace is not None else "fixed, uniform or lognormal"
+            raise ValueError(f"lengths: of this load must be {allowed}")
+        for name in keys:
+            if not isinstance(getattr(self, name), int):
+                raise ValueError(
+                    f"lengths: has no effect on {name}, which is a distribution (state a number of"
+                    " tokens there, or remove lengths)"
+                )
         return self
 
     @model_validator(mode="after")

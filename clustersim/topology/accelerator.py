@@ -176,6 +176,22 @@ def kernel_fits(name: str) -> KernelFits | None:
     return replace(fits, links=record.links, network=record.network)
 
 
+@lru_cache(maxsize=64)
+def engine_fits(name: str, engine: str) -> KernelFits | None:
+    """Return the shipped fits of an engine's kernels on an accelerator; None without any.
+
+    Raises
+    ------
+    CatalogError
+        when a file is not valid.
+    """
+    record = find_kernel_fits(name)
+    own = None if record is None else record.engines.get(engine)
+    if own is None:
+        return None
+    return _kernel_fits(name, own.kernels) if own.like is None else engine_fits(own.like, engine)
+
+
 def _kernel_fits(name: str, kernels: Kernels) -> KernelFits:
     return KernelFits(
         name,

@@ -18,13 +18,18 @@ from clustersim.calibration.kernels.fits import (
     kernel_files,
 )
 from clustersim.calibration.kernels.tables import read_tables
-from clustersim.catalog.checking import checked
+from clustersim.catalog.checking import checked, shipped_record
 from clustersim.catalog.finding import entry_names, find
 from clustersim.catalog.records.accelerators import AcceleratorRecord, find_kernel_fits
 from clustersim.catalog.tree import Tree
+from clustersim.cost.kernels.price_list import KernelPrices
+from clustersim.cost.kernels.products import product_shapes
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
+from clustersim.cost.surfaces.products import PRODUCTS as PRODUCT_SURFACE
+from clustersim.cost.surfaces.surface import predict
 from clustersim.runs.workers import InProcess
 from clustersim.simulation.step.simulate import simulate
+from clustersim.topology.accelerator import build_accelerator
 from commands import ending, rejected
 from wrong_values import wrong_values
 
@@ -350,3 +355,48 @@ def test_a_wrong_call_is_one_line(here, capsys, arguments, complaint):
     Path("own.csv").write_text("kind,shape,precision,seconds\n")
 
     assert rejected(capsys, "calibrate", *arguments.split()).startswith(complaint)
+
+
+def test_kernels_of_an_engine_have_fits_of_their_own(tmp_path):
+    """The source of a row names its engine, whose fit wins over that of the accelerator."""
+    file = tmp_path / "engines.csv"
+    head = "accelerator,kernel,dtype,m,n,k,seconds,source"
+    row = "NVIDIA H200 SXM,gemm,fp8,64,4096,4096,2e-5,maker@1:data/gemm/{}/0.24.0/gemm.parquet"
+    file.write_text("\n".join([head, row.format("vllm"), row.format("trtllm")]) + "\n")
+
+    usual, engine = measured_groups(read_tables([file])).groups
+
+    assert (usual.engine, engine.engine, engine.releases) == ("", "vllm", "0.24.0")
+    assert engine.fit[0] == usual.fit[0] == "h200-sxm"
+    assert "vllm" in engine.fit[1].measured
+    assert engine.terms != usual.terms
+
+
+@pytest.mark.parametrize("accelerator", ["h200-sxm", "b300"])
+def test_an_engine_has_the_prices_of_its_own_kernels(accelerator):
+    """An engine has its own fits, or those of a similar accelerator, and others the usual ones."""
+    device = build_accelerator(shipped_record(AcceleratorRecord, "accelerator", accelerator))
+    rows = np.array([16.0])
+
+    usual, own, other = (
+        KernelPrices(device, engine=engine).products("fp8", rows, 4096, 4096)[0][0]
+        for engine in (None, "vllm", "deepseek")
+    )
+
+    assert own != usual == other
+
+
+def test_products_issued_by_the_host_take_its_time():
+    """In a benchmark without graphs a short product takes the time of the host, not its own."""
+    device = build_accelerator(shipped_record(AcceleratorRecord, "accelerator", "h200-sxm"))
+    sizes = [np.array([size]) for size in (1.0, 16.0, 1024.0, 1024.0)]
+    shapes = product_shapes(*sizes)
+    issued = {**shapes, "issued": np.ones(1)}
+
+    alone, called = (
+        predict(PRODUCT_SURFACE, device, each, "fp8-block", {"host": 57e-6})[0]
+        for each in (shapes, issued)
+    )
+
+    assert alone < 20e-6
+    assert called == pytest.approx(57e-6, rel=0.01)

@@ -9,6 +9,7 @@ from clustersim.engine.requests import sequences
 from clustersim.engine.requests.handover import KvLinks
 from clustersim.engine.requests.replay import (
     Deployment,
+    Intake,
     ReplayedRequests,
     RequestLoad,
     replay_requests,
@@ -188,6 +189,55 @@ def test_the_same_load_gives_the_same_times():
     times = [replay_requests(load, service).requests.finish for _ in range(2)]
 
     assert (times[0] == times[1]).all()
+
+
+# --- before the first token -----------------------------------------------------------------------
+
+
+def test_a_front_end_takes_requests_one_by_one():
+    """Of requests that come together, the n-th reaches a replica after n times of the front end."""
+    load = RequestLoad(
+        np.full(4, 100), np.full(4, 2), np.zeros(4), before=0.5, intake=Intake(0.1, 0.001)
+    )
+
+    replayed = replay_requests(load, Deployment(model()))
+
+    reached = sorted(request.reached for request in replayed.requests)
+    assert reached == pytest.approx([0.7, 0.9, 1.1, 1.3])
+
+
+@given(st.integers(2, 40), st.integers(1, 200))
+def test_a_request_joins_the_step_after_the_one_that_is_scheduled(count, output):
+    """Where a step is scheduled ahead, a request that comes during a step waits for one more."""
+    load = RequestLoad(
+        np.full(2, 64), np.array([output + count + 2, 2]), np.array([0.0, 0.0115 + 0.01 * count])
+    )
+
+    ahead, usual = (
+        replay_requests(load, Deployment(model(Scheduling(ahead=value)))) for value in (True, False)
+    )
+
+    waits = [
+        next(r.admitted - r.reached for r in replayed.requests if r.number)
+        for replayed in (ahead, usual)
+    ]
+    assert waits[0] == pytest.approx(waits[1] + seconds(Batch(1, 64 + count)), rel=1e-2)
+
+
+def test_prompts_wait_for_others_while_sequences_decode():
+    """A prompt waits for the steps that the rules name, or until there are enough tokens."""
+    inputs, outputs = np.full(3, 64), np.array([200, 2, 2])
+    rules = Scheduling(budget=128, wait_steps=20, wait_share=0.9, chunked=False)
+    alone = RequestLoad(inputs[:2], outputs[:2], np.array([0.0, 0.5]))
+    paired = RequestLoad(inputs, outputs, np.array([0.0, 0.5, 0.5]))
+
+    waited, joined = (
+        next(r for r in replay_requests(load, Deployment(model(rules))).requests if r.number == 1)
+        for load in (alone, paired)
+    )
+
+    assert waited.admitted - 0.5 == pytest.approx(20.5 * seconds(Batch(1, 120)), rel=0.05)
+    assert joined.admitted - 0.5 < 1.01 * seconds(Batch(1, 120))
 
 
 # --- replicas, pipelines and separate pools -------------------------------------------------------

@@ -62,7 +62,7 @@ def test_the_mean_wait_is_that_of_queueing_theory_within_its_interval(kind, load
     requests = arriving(load, kind, seed=3)
     spread = saturated(requests, one_server(), (load,)).spread(requests.arrivals)
     replayed, _ = steady_replay(requests, one_server(), spread)
-    waited = waits(replayed.measured, 0.0)
+    waited = waits(replayed.measured)
 
     known = interval(waited, np.mean, least_half_width(np.mean, waited, spread))
     assert known.low <= theory <= known.high

@@ -2,6 +2,7 @@
 
 from statistics import median
 
+import numpy as np
 import pytest
 
 from clustersim.catalog.finding import shipped
@@ -70,7 +71,7 @@ def test_weights_that_do_not_fit_are_listed_with_the_missing_memory():
 
 @pytest.mark.parametrize(
     ("prefix", "bar"),
-    [("ft-", 0.09), ("trtllm061-", 0.12), ("dsv3-", 0.12), ("trtllm05-", 0.20), ("lss-", 0.20)],
+    [("ft-", 0.09), ("trtllm061-", 0.12), ("dsv3-", 0.16), ("trtllm05-", 0.20), ("lss-", 0.20)],
 )
 def test_rows_in_closed_form_are_near_their_source(prefix, bar):
     """The median error of each source is at most today's."""
@@ -84,8 +85,9 @@ def test_arrivals_of_a_trace_are_read_from_its_words():
     [entry] = [entry for entry in ENTRIES if entry.id == "lss-rtxpro6000-llama-3.1-8b"]
     case = inference_case(entry.row)
 
-    assert case.arrivals == (10.0, 300, {"sequences": 128, "tokens": 2048})
-    assert case.scenario["engine"]["scheduler"] == case.arrivals.limits
+    assert case.arrivals == (10.0, 300)
+    assert case.changes == {"scheduler": {"sequences": 128, "tokens": 2048}}
+    assert case.scenario["engine"]["scheduler"]["tokens"]["value"] == 2048
     assert "half of their means" in case.assumed["serving.lengths"]
 
 
@@ -160,3 +162,80 @@ def test_every_cause_of_a_token_is_in_the_table_and_among_the_quantities():
         parts = run_case(entry).answer.parts
         assert set(parts) <= columns
         assert set(parts) - {"transfer", "queue"} <= set(PARTS)
+
+
+GAP = "fixed lengths; runs of a configurator"
+BENCHMARK = "lengths uniform from 0.8 to 1 of isl and osl"
+SERVED = {"mode": "agg", "batch_or_concurrency": 8, "isl": 1024, "osl": 1024}
+
+
+def served(note="", *, model="meta-llama/Llama-3.1-70B", weights="fp8", **serving):
+    """Return the case of a row with some users."""
+    changes = {
+        "source": {"confidence": "high", "note": note},
+        "system": {"accelerator": "B200-SXM-180GB"},
+        "model": model,
+        "precision": {"weights": weights},
+        "parallel": {"tp": 2},
+        "serving": {**SERVED, **serving},
+    }
+    [entry] = parse_entries([{**ROW, **changes}])
+    return inference_case(entry.row)
+
+
+@pytest.mark.parametrize(
+    ("note", "lengths"), [(GAP, "fixed"), (BENCHMARK, {"uniform": 0.8}), ("", "fixed")]
+)
+def test_lengths_are_those_of_the_benchmark_of_a_row(note, lengths):
+    """Requests of InferenceX differ in length; those of other sources do not."""
+    case = served(note, engine="vllm 0.12.0")
+
+    stated = case.lengths
+    assert (stated if stated == "fixed" else stated.model_dump()) == lengths
+
+
+def test_stated_lengths_win_over_those_of_the_benchmark():
+    """A row that states `lengths` has these, and unknown ones are listed with what is allowed."""
+    case = served(BENCHMARK, engine="vllm 0.12.0", lengths={"lognormal": 0.3})
+    outcome = graded(serving={**SERVED, "engine": "vllm 0.12.0", "lengths": "odd"})
+
+    assert case.lengths.lognormal == 0.3
+    assert outcome.answer.why == "no lengths 'odd' (known: fixed, uniform, lognormal)"
+
+
+def test_a_cache_that_a_recipe_states_is_read_from_it():
+    """Scripts of InferenceX start vLLM with a cache of 8 bits for Llama, where 16 is usual."""
+    recipe, usual = served(BENCHMARK, engine="vllm 0.10"), served(GAP, engine="vllm 0.10")
+
+    assert (recipe.costs.replica.formats.kv, usual.costs.replica.formats.kv) == ("fp8", "bf16")
+    assert recipe.assumed["precision.kv"].startswith("as in the recipe")
+
+
+def test_a_recipe_for_some_lengths_is_for_these_alone():
+    """TensorRT-LLM gathers prompts in the recipe of 1,024 and 1,024 tokens below tensor 8."""
+    gathered = served(BENCHMARK, engine="trtllm 1.1")
+    longer = served(BENCHMARK, engine="trtllm 1.1", isl=8192)
+
+    assert gathered.changes["scheduler"] == {"wait_steps": 20, "wait_share": 0.9, "tokens": 2248}
+    assert longer.changes["scheduler"] == {"tokens": 9416}
+
+
+def test_steps_of_a_configured_engine_take_its_users_and_a_prompt():
+    """The configurator limits a step to the users, a prompt and 1,500 tokens more."""
+    case = served(GAP, engine="vllm 0.12.0")
+
+    assert case.costs.replica.engine.scheduler.tokens == 8 + 1024 + 1500
+    assert case.warm_up == 2
+
+
+def test_experts_of_a_benchmark_are_chosen_by_popularity():
+    """Tokens of a benchmark touch fewer experts than tokens that choose any with equal chance."""
+    even, uneven = (
+        served(note, model="openai/gpt-oss-120b", weights="nvfp4", engine="vllm 0.18.0")
+        for note in ("", BENCHMARK)
+    )
+    tokens = np.array([16.0])
+
+    assert uneven.scenario["experts"] == {"load": "zipf", "exponent": 0.8}
+    active = [case.costs.replica.loads.tiles(tokens)["active"].sum() for case in (uneven, even)]
+    assert active[0] < 0.85 * active[1]

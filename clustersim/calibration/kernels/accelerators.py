@@ -34,6 +34,7 @@ class MeasuredGroup:
 
     Attributes
     ----------
+    engine, releases : that issued them, where it has fits of its own; else empty
     fits : files of fits: of the accelerator, then of the one that is like it
     """
 
@@ -41,14 +42,18 @@ class MeasuredGroup:
     rows: SurfaceRows
     sources: tuple[str, ...]
     fits: tuple[KernelsRecord, ...]
+    engine: str = ""
+    releases: str = ""
 
     @property
     def fit(self) -> tuple[str, KernelFit] | None:
         """The fit of this kind and variant, and its accelerator; None without any."""
-        for record in self.fits:
-            variants = record.kernels.get(self.rows.kind, {})
+        of_engine = [(record.name, record.engines.get(self.engine)) for record in self.fits]
+        sets = [(name, fits.kernels) for name, fits in of_engine if fits is not None]
+        for name, kernels in [*sets, *((record.name, record.kernels) for record in self.fits)]:
+            variants = kernels.get(self.rows.kind, {})
             if self.rows.variant in variants:
-                return record.name, variants[self.rows.variant]
+                return name, variants[self.rows.variant]
         return None
 
     @property
@@ -85,7 +90,7 @@ def measured_groups(tables: KernelTables, accelerator: str | None = None) -> Mea
     """
     by_name = _by_name(accelerator)
     left_out = Counter(tables.left_out)
-    rows: dict[tuple[str, str, str], list[MeasuredKernel]] = {}
+    rows: dict[tuple[str, ...], list[MeasuredKernel]] = {}
     for row in tables.rows:
         record = by_name.get(row.accelerator)
         reason = _obstacle(row, record)
@@ -132,10 +137,12 @@ def _fits_of(record: AcceleratorRecord) -> tuple[KernelsRecord, ...]:
 def _group(
     record: AcceleratorRecord, rows: Sequence[MeasuredKernel], fits: tuple[KernelsRecord, ...]
 ) -> MeasuredGroup:
-    kind, variant = rows[0].group
+    engine, kind, variant = rows[0].group
     measured = tuple(row.measured for row in rows)
     surface_rows = SurfaceRows(build_accelerator(record), kind, variant, measured)
-    return MeasuredGroup(record, surface_rows, _sources(row.source for row in rows), fits)
+    sources = _sources(row.source for row in rows)
+    releases = ", ".join(sorted({row.release for row in rows} - {""}))
+    return MeasuredGroup(record, surface_rows, sources, fits, engine, releases)
 
 
 def _sources(sources: Iterable[str]) -> tuple[str, ...]:

@@ -31,7 +31,11 @@ from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import facts
 from clustersim.catalog.files import shown
 from clustersim.catalog.reading import parse_yaml
-from clustersim.catalog.records.accelerators import KernelsRecord, find_kernel_fits
+from clustersim.catalog.records.accelerators import (
+    EngineFits,
+    KernelsRecord,
+    find_kernel_fits,
+)
 from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError, ScenarioError
@@ -46,6 +50,7 @@ class SurfaceFit:
     kind : of kernel
     variant : number format, formats of queries and of keys, or library
     accelerator : the accelerator
+    engine, releases : that issued the kernels, where it has fits of its own; else empty
     rows : number of measurements
     measured : their source
     terms : the terms of its surface
@@ -57,6 +62,8 @@ class SurfaceFit:
     kind: str
     variant: str
     accelerator: str
+    engine: str
+    releases: str
     rows: int
     measured: str
     terms: tuple[FittedTerm, ...]
@@ -109,11 +116,9 @@ def fit_kernels(
         else:
             where = f"{rows.kind} {rows.variant} on '{group.record.name}'"
             left_out[f"fewer than {LEAST_ROWS} rows of {where}"] = len(rows.rows)
-    submitted = [
-        executor.submit(_fit, group.rows, group.record.name, _measured(group)) for group in enough
-    ]
+    submitted = [executor.submit(_fit, group.rows, _names(group)) for group in enough]
     fits = [future.result() for future in submitted]
-    ordered = sorted(fits, key=lambda fit: (fit.kind, fit.variant, fit.accelerator))
+    ordered = sorted(fits, key=lambda fit: (fit.engine, fit.kind, fit.variant, fit.accelerator))
     return KernelFits(tuple(ordered), left_out)
 
 
@@ -121,14 +126,23 @@ def _measured(group: MeasuredGroup) -> str:
     return ", ".join(source for source in group.sources if source) or "no source given"
 
 
-def _fit(rows: SurfaceRows, accelerator: str, measured: str) -> SurfaceFit:
+def _names(group: MeasuredGroup) -> dict[str, str]:
+    """Return what a fit states of its group."""
+    return {
+        "accelerator": group.record.name,
+        "engine": group.engine,
+        "releases": group.releases,
+        "measured": _measured(group),
+    }
+
+
+def _fit(rows: SurfaceRows, names: Mapping[str, str]) -> SurfaceFit:
     terms = fit_surface(rows)
     return SurfaceFit(
         kind=rows.kind,
         variant=rows.variant,
-        accelerator=accelerator,
+        **names,
         rows=len(rows.rows),
-        measured=measured,
         terms=terms,
         before=kernel_errors(rows.ratios({})),
         after=kernel_errors(rows.ratios(found_terms(terms))),
@@ -152,7 +166,7 @@ def kernel_files(answer: KernelFits, folder: Path) -> dict[Path, str]:
             "name": name,
             "title": f"Measured kernels of {name}",
             **_measured_links(name),
-            "kernels": _merged(name, own),
+            **_merged(name, own),
         }
         text = to_yaml(data, ["Fitted by clustersim calibrate; values in SI units."])
         tree = Tree.of(parse_yaml(text, f"{name}.yaml, calibrated", CatalogError))
@@ -167,16 +181,36 @@ def _measured_links(name: str) -> dict[str, Any]:
     return {
         key: {"value": f"{fact.value / 1e9:g} GB/s", "assumed": fact.assumed}
         for key, fact in ({} if before is None else dict(facts(before))).items()
+        if "." not in key
     }
 
 
 def _merged(name: str, fits: Sequence[SurfaceFit]) -> dict[str, Any]:
     """Return the fits of a file: those before, and the new ones in their place."""
     before = find_kernel_fits(name, Path.cwd())
-    block = {} if before is None else before.model_dump()["kernels"]
+    kernels = {} if before is None else before.model_dump()["kernels"]
+    engines = {} if before is None else {key: _engine(own) for key, own in before.engines.items()}
     for fit in fits:
+        block = kernels
+        if fit.engine:
+            own = engines.setdefault(fit.engine, {})
+            own["releases"] = f"measured in {fit.releases}"
+            block = own.setdefault("kernels", {})
         block.setdefault(fit.kind, {})[fit.variant] = _entry(fit)
-    return {kind: dict(sorted(variants.items())) for kind, variants in sorted(block.items())}
+    for own in engines.values():
+        own |= {"kernels": _ordered(own["kernels"])} if "kernels" in own else {}
+    return {"kernels": _ordered(kernels)} | ({"engines": engines} if engines else {})
+
+
+def _engine(own: EngineFits) -> dict[str, Any]:
+    """Return the fits of an engine as plain values."""
+    like = {key: {"value": fact.value, "assumed": fact.assumed} for key, fact in facts(own)}
+    kernels = {"kernels": own.model_dump()["kernels"]} if own.kernels else {}
+    return {"releases": own.releases, **like, **kernels}
+
+
+def _ordered(kernels: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {kind: dict(sorted(variants.items())) for kind, variants in sorted(kernels.items())}
 
 
 def _entry(fit: SurfaceFit) -> dict[str, Any]:
@@ -203,6 +237,7 @@ class KernelGrade:
     kind : of kernel
     variant : number format, formats of queries and of keys, or library
     accelerator : the accelerator; empty for all of them together
+    engine : that issued the kernels, where it has fits of its own; else empty
     rows : number of measurements
     fitted : whether there is a fit of them; priors are graded otherwise
     like : the similar accelerator whose fit it is; `null` where it is its own
@@ -212,6 +247,7 @@ class KernelGrade:
     kind: str
     variant: str
     accelerator: str
+    engine: str
     rows: int
     fitted: bool
     like: str | None
@@ -226,6 +262,7 @@ class TableGrade:
     ----------
     file : the table
     accelerator : the accelerator
+    engine : that issued the kernels, where it has fits of its own; else empty
     kernel : kind of kernel
     dtype : number format, formats of queries and of keys, or library
     count : number of measurements
@@ -236,6 +273,7 @@ class TableGrade:
 
     file: str
     accelerator: str
+    engine: str
     kernel: str
     dtype: str
     count: int
@@ -275,13 +313,17 @@ def grade_kernels(paths: Sequence[Path], accelerator: str | None = None) -> Kern
         when a table cannot be used.
     """
     measured = measured_groups(read_tables(paths), accelerator)
-    kinds: dict[tuple[str, str], list[MeasuredGroup]] = {}
+    kinds: dict[tuple[str, str, str], list[MeasuredGroup]] = {}
     for group in measured.groups:
-        kinds.setdefault((group.rows.kind, group.rows.variant), []).append(group)
+        kinds.setdefault((group.engine, group.rows.kind, group.rows.variant), []).append(group)
     grades = [_grade([group], group.record.name) for group in measured.groups]
     return KernelGrades(
         tables=tuple(chain.from_iterable(_of_table(path, accelerator) for path in paths)),
-        groups=tuple(sorted(grades, key=lambda each: (each.kind, each.variant, each.accelerator))),
+        groups=tuple(
+            sorted(
+                grades, key=lambda each: (each.kind, each.variant, each.accelerator, each.engine)
+            )
+        ),
         kinds=tuple(_grade(kinds[name]) for name in sorted(kinds)),
         left_out=measured.left_out,
     )
@@ -295,6 +337,7 @@ def _grade(groups: Sequence[MeasuredGroup], accelerator: str = "") -> KernelGrad
         kind=groups[0].rows.kind,
         variant=groups[0].rows.variant,
         accelerator=accelerator,
+        engine=groups[0].engine,
         rows=len(ratios),
         fitted=all(group.fit is not None for group in groups),
         like=None if fit is None or fit[0] == accelerator else fit[0],
@@ -309,6 +352,7 @@ def _of_table(path: Path, accelerator: str | None) -> Iterator[TableGrade]:
         yield TableGrade(
             file=shown(path),
             accelerator=grade.accelerator,
+            engine=grade.engine,
             kernel=grade.kind,
             dtype=grade.variant,
             count=grade.rows,

@@ -7,6 +7,7 @@ The words of published tables are translated; times are in seconds, messages in 
 """
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,11 @@ _TIMES: Final = ("seconds", "up_seconds", "achieved_tflops")
 """Columns of which a table has one."""
 
 
+_ENGINE: Final = re.compile(r"/(?:gemm|attention|moe)/(?P<engine>vllm|sglang)/(?P<release>[^/]+)/")
+"""Sources of kernels of engines that have fits of their own: folders of ai-dynamo/aiconfigurator.
+Collectives have the names of their libraries."""
+
+
 @dataclass(frozen=True)
 class MeasuredKernel:
     """A measured kernel, in the words of clustersim.
@@ -48,9 +54,21 @@ class MeasuredKernel:
     source: str
 
     @property
-    def group(self) -> tuple[str, str]:
-        """Kind and variant, which are fitted together."""
-        return self.measured.kind, self.measured.variant
+    def engine(self) -> str:
+        """The inference engine that issued it, by its source; empty where it is no other's."""
+        found = _ENGINE.search(self.source)
+        return "" if found is None else found["engine"]
+
+    @property
+    def release(self) -> str:
+        """The release of this engine; empty without one."""
+        found = _ENGINE.search(self.source)
+        return "" if found is None else found["release"]
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """Engine, kind and variant, which are fitted together."""
+        return self.engine, self.measured.kind, self.measured.variant
 
 
 @dataclass(frozen=True)

@@ -164,18 +164,32 @@ Kernels = dict[str, dict[str, KernelFit]]
 """Fits by kind of kernel, and then by number format or library."""
 
 
+class EngineFits(Strict):
+    """Fits of the kernels that an inference engine issues, where they differ from the others.
+
+    `releases` names the releases of the engine that have them.  `like` is the accelerator whose
+    kernels of this engine have the same terms, where those of this one are not measured.
+    """
+
+    releases: Line
+    like: Fact[Line] | None = None
+    kernels: Kernels = Field(default_factory=dict)
+
+
 class KernelsRecord(Record):
     """``topologies/kernels/*.yaml``: fits of measured kernels of the accelerator of that name.
 
-    `kernels` are by kind of kernel, and then by number format or library.  `links` and `network`
-    are the payload bandwidth of a device to others of its node, and of its NIC, in the machine on
-    which collectives were measured: on other links they take other times.
+    `kernels` are by kind of kernel, and then by number format or library: those of benchmarks and
+    of TensorRT-LLM.  `engines` are the fits of other engines by name, which win for these.  `links`
+    and `network` are the payload bandwidth of a device to others of its node, and of its NIC, in
+    the machine on which collectives were measured: on other links they take other times.
     """
 
     kind: Literal["kernels"]
     links: Fact[Bandwidth] | None = None
     network: Fact[Bandwidth] | None = None
     kernels: Kernels
+    engines: dict[str, EngineFits] = Field(default_factory=dict)
 
 
 class CalibrationFacts(Strict):

@@ -14,6 +14,7 @@ from clustersim.catalog.facts import (
     Record,
     Seconds,
     Strict,
+    Whole,
 )
 from clustersim.catalog.launching import LaunchArguments, Program
 
@@ -49,8 +50,11 @@ class SchedulerFacts(Strict):
     sequences share a step.  `block` is the tokens of a block of the KV cache, and `reserved`
     whether a request is admitted only with room for all its tokens, so that none is preempted.
     `preemption` is what happens to a request whose blocks are needed: its tokens are computed
-    or copied from the host later.  `ahead` is whether the host schedules the sequences of a step
-    while the one before it runs.
+    or copied from the host later.  `ahead` is whether the host schedules a step while the one
+    before it runs, so that requests which come in that time join the step after it; `hidden` is
+    whether all its work for sequences is in that time, as `ahead` if missing.
+    `wait_steps` is the steps for which prompts wait for others while sequences decode, unless the
+    tokens of the step are `wait_share` of `tokens`; prompts do not wait if missing.
     """
 
     batching: Fact[Literal["continuous", "static"]]
@@ -62,6 +66,9 @@ class SchedulerFacts(Strict):
     reserved: Fact[bool]
     preemption: Fact[Literal["recompute", "swap"]]
     ahead: Fact[bool]
+    hidden: Fact[bool] | None = None
+    wait_steps: Fact[Whole] | None = None
+    wait_share: Fact[Fraction] | None = None
 
 
 class EngineGraphs(Strict):
@@ -92,7 +99,10 @@ class EngineKernels(Strict):
     multiplies in 8 bits where the cache has 8, otherwise in 16.  `together`: compute
     capabilities of devices on which prompts and decoding sequences of a step are in the same
     kernel of attention, where no query heads share keys; it reads them again at `reread` times
-    the rate of memory, from the cache.
+    the rate of memory, from the cache.  `cast_apart` are formats for which a kernel of its own
+    converts in any case.  `measured` is the name by which the files of measured kernels have its
+    own, which win over the others, and `measured_experts` the same of routed experts, where these
+    are another's.
     """
 
     norm: Fact[bool]
@@ -109,6 +119,9 @@ class EngineKernels(Strict):
     prompts_narrow: Fact[bool]
     together: Fact[list[str]] | None = None
     reread: Fact[Positive] | None = None
+    cast_apart: Fact[list[WeightFormat]] | None = None
+    measured: Fact[str] | None = None
+    measured_experts: Fact[str] | None = None
 
     @model_validator(mode="after")
     def _reread(self) -> Self:
@@ -158,6 +171,16 @@ class EngineMemory(Strict):
     activations: Fact[NotNegative]
 
 
+class EngineIntake(Strict):
+    """The process of the front end, which takes requests one after another.
+
+    `request` is its time for each of them, and `token` that for each token of a prompt.
+    """
+
+    request: Fact[Seconds]
+    token: Fact[Seconds]
+
+
 class EngineRecord(Record):
     """``workloads/engines/*.yaml``: how an inference engine runs a step.
 
@@ -165,8 +188,9 @@ class EngineRecord(Record):
     time of the host between two steps, in which the device is idle, and `sequence` that for each
     sequence of the batch; `in_flight` is that for each sequence of the other batches of a pipeline,
     all of which the scheduler goes through at each step. `first` is the time of a request before
-    and after the engine: network, tokenisation, scheduling. `dispatch` is the time of the host for
-    each kernel that is not in a graph. `launch` is the arguments of its server, by
+    and after the engine, while others come as well: network, scheduling. `intake` is the time for
+    which a request keeps others from coming, none if missing: tokenisation. `dispatch` is the time
+    of the host for each kernel that is not in a graph. `launch` is the arguments of its server, by
     program, null where that of the extended file is none of this one.
     """
 
@@ -182,5 +206,6 @@ class EngineRecord(Record):
     sequence: Fact[Seconds]
     in_flight: Fact[Seconds]
     first: Fact[Seconds]
+    intake: EngineIntake | None = None
     dispatch: Fact[Seconds] = Field(description="time of the host for a kernel without a graph")
     launch: dict[Program, LaunchArguments | None] | None = None

@@ -5,7 +5,7 @@ number format that has one, and else the median terms of all measured accelerato
 in `substitutes`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from clustersim.arrays import Booleans, Floats
 from clustersim.cost.kernels.collectives import terms_on_links
 from clustersim.cost.kernels.products import (
     Issue,
+    assumed_repeats,
     product_shapes,
     served_seconds,
     stated_terms,
@@ -29,7 +30,12 @@ from clustersim.cost.surfaces.prefill import PREFILL
 from clustersim.cost.surfaces.prefill import TERMS as PREFILL_TERMS
 from clustersim.cost.surfaces.products import TERMS, product_terms
 from clustersim.cost.surfaces.surface import Surface, predict
-from clustersim.topology.accelerator import Accelerator, kernel_fits
+from clustersim.topology.accelerator import (
+    Accelerator,
+    KernelFits,
+    engine_fits,
+    kernel_fits,
+)
 from clustersim.workload.kernels import Head, Routed
 
 _LAUNCH: Final = next(term.prior for term in TERMS if term.name == "launch")
@@ -55,6 +61,9 @@ class KernelPrices:
         product then starts as one in 16 bits does, and moves no bytes to convert
     experts_alone : whether each expert of a device has a time of its own
     prepared : whether attention of prompts includes rotation and the write into the cache
+    cast_apart : formats for which a kernel of its own converts in any case
+    engine : whose measured kernels win over the others; None without any of its own
+    experts_engine : the same of routed experts; `engine` if None
     """
 
     def __init__(
@@ -64,27 +73,42 @@ class KernelPrices:
         cast_fused: bool = False,
         experts_alone: bool = True,
         prepared: bool = False,
+        cast_apart: Sequence[str] = (),
+        engine: str | None = None,
+        experts_engine: str | None = None,
     ) -> None:
         self.device, self._cast_fused, self._alone = device, cast_fused, experts_alone
-        self._prepared = prepared
+        self._prepared, self._apart = prepared, cast_apart
         own = kernel_fits(device.name)
-        self._fits = device.fits or (() if own is None else (own,))
+        shared = device.fits or (() if own is None else (own,))
+        self._fits = (*_of_engine(engine, device, shared), *shared)
+        self._expert_fits = (*_of_engine(experts_engine or engine, device, shared), *shared)
         self.substitutes: dict[str, str] = {}
 
     def products(
-        self, kernel: str, m: Floats, n: float, k: float, batch: float = 1
+        self,
+        kernel: str,
+        m: Floats,
+        n: float,
+        k: float,
+        batch: float = 1,
+        repeats: float = assumed_repeats,
     ) -> tuple[Floats, Booleans]:
         """Return the times of products (m, k) and (k, n) [s], and whether memory limits each.
 
         Parameters
         ----------
         kernel : number format of `cost.surfaces.formats`
+        repeats : products of a step in a row, which heat the device
         """
         sizes = (np.asarray(size, dtype=float) for size in (batch, m, n, k))
         form = FORMATS[kernel]
         terms = self._stated(kernel)
-        issue = self._issue(terms) if form.quantised and self._cast_fused else Issue()
-        seconds = served_seconds(self.device, kernel, product_shapes(*sizes), terms, issue)
+        fused = form.quantised and self._cast_fused and kernel not in self._apart
+        issue = self._issue(terms) if fused else Issue()
+        seconds = served_seconds(
+            self.device, kernel, product_shapes(*sizes, repeats=repeats), terms, issue
+        )
         moved = batch * (form.weight * n * k + form.activation * m * k + OUTPUT * m * n)
         work = 2 * batch * m * n * k / self.device.peak_rate(form.peak)
         return seconds, moved / self.device.memory_bandwidth >= work
@@ -203,13 +227,25 @@ class KernelPrices:
 
     def _found(self, kind: str, variant: str) -> Mapping[str, float]:
         """Return the measured terms of a kernel, of itself or of its nearest format."""
-        found = measured_terms(self._fits, (kind,), (variant, *NEAREST.get(variant, ())))
+        fits = self._expert_fits if kind == "experts" else self._fits
+        found = measured_terms(fits, (kind,), (variant, *NEAREST.get(variant, ())))
         if found is None:
             self.substitutes[f"{kind} {variant}"] = "median of measured accelerators"
             return {}
         if (found.variant, found.accelerator) != (variant, self.device.name):
             self.substitutes[f"{kind} {variant}"] = f"{found.variant} of {found.accelerator}"
         return found.terms
+
+
+def _of_engine(
+    engine: str | None, device: Accelerator, shared: Sequence[KernelFits]
+) -> Iterator[KernelFits]:
+    """Yield the fits of an engine's own kernels on a device, then on those that it is like."""
+    if engine is None:
+        return
+    for name in dict.fromkeys((device.name, *(fit.name for fit in shared))):
+        if (fits := engine_fits(name, engine)) is not None:
+            yield fits
 
 
 def _prefill_kind(head: Head) -> str:

@@ -66,7 +66,7 @@ class Issue(NamedTuple):
         self, roof: Roof, form: NumberFormat, shapes: Shapes, values: Values, *, divided: bool
     ) -> Array:
         """Return the times of products in a step [s], by the terms of a benchmark."""
-        values = {**values, **({"conversion": 0.0} if self.converted else {})}
+        values = {**values, **({"conversion": 0.0, "row": 0.0} if self.converted else {})}
         launch = values["launch"] if self.launch is None else self.launch
         if self.sustained is None:
             return warm_seconds(roof, form, shapes, {**values, "launch": launch}, divided=divided)
@@ -74,10 +74,16 @@ class Issue(NamedTuple):
         return warm_seconds(roof, form, shapes, cool, divided=divided) / self.sustained + launch
 
 
-def product_shapes(batch: Array, m: Array, n: Array, k: Array) -> Shapes:
-    """Return the columns of products (m, k) and (k, n) in a step."""
-    conditions = (OUTPUT, 0.0, assumed_repeats)
-    columns = np.broadcast_arrays(batch, m, n, k, *conditions)
+def product_shapes(*sizes: Array, repeats: float = assumed_repeats) -> Shapes:
+    """Return the columns of products (m, k) and (k, n) in a step.
+
+    Parameters
+    ----------
+    sizes : number of products in the batch, m, n and k
+    repeats : products of a step in a row, which heat the device
+    """
+    conditions = (OUTPUT, 0.0, repeats, 0.0)
+    columns = np.broadcast_arrays(*sizes, *conditions)
     return dict(zip(PRODUCTS.columns, columns, strict=True))
 
 

@@ -15,7 +15,7 @@ NEAREST: Final[Mapping[str, tuple[str, ...]]] = {
     "fp8-block": ("fp8-block-alone", "fp8"),
     "int8": ("fp8",),
     "int8-weights": ("bf16", "fp16"),
-    "int4-weights": ("int8-weights", "bf16", "fp16"),
+    "int4-weights": ("int8-weights", "mxfp4-weights", "nvfp4-weights", "bf16", "fp16"),
     "nvfp4-weights": ("mxfp4-weights", "int4-weights", "bf16"),
     "mxfp4-weights": ("nvfp4-weights", "int4-weights", "bf16"),
     "nvfp4": ("mxfp4",),

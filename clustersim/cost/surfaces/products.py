@@ -19,11 +19,13 @@ import numpy as np
 
 from clustersim.cost.surfaces.formats import FORMATS, NumberFormat, format_peak
 from clustersim.cost.surfaces.surface import (
+    HOST,
     Array,
     Shapes,
     Surface,
     Term,
     Values,
+    issued_seconds,
     smooth_maximum,
     warmed,
 )
@@ -57,6 +59,7 @@ TERMS: Final = (
     Term("depth", 1.6e-6, 0.75, 1e-8, 1e-4, "s"),
     Term("split", 1.6e-6, 0.7, 1e-9, 1e-4, "s"),
     Term("graph", 3.2e-6, 0.5, 1e-8, 1e-3, "s"),
+    HOST,
 )
 """`best` and `memory` are shares of peak and bandwidth, `inner_half` the depth of which the start
 of a tile takes the time, `unit` the rate at which a compute unit loads the operands of its tile,
@@ -68,8 +71,10 @@ CONVERSION: Final = (
     Term("inner_half", 500, 0.7, 4, 4000),
     *TERMS[3:],
     Term("conversion", 5.0, 0.8, 0.05, 200),
+    Term("row", 20e-9, 1.5, 1e-10, 1e-5, "s"),
 )
-"""The same of quantised activations; `conversion` is bytes that each of them moves before."""
+"""The same of quantised activations; `conversion` is bytes that each of them moves before, and
+`row` the time of each row of them on one compute unit."""
 
 
 class Roof(NamedTuple):
@@ -113,13 +118,15 @@ def product_seconds(device: Accelerator, shapes: Shapes, variant: str, values: V
     ----------
     shapes : `result` are the bytes that each number of the result moves, more than its own where
         it is added to one in memory; `rotated` is 1 in a benchmark whose graphs have a product for
-        each copy of the weights, else 0; `repeats` are the products in a row, or graphs of them
+        each copy of the weights, else 0; `repeats` are the products in a row, or graphs of them;
+        `issued` as of `issued_seconds`
     """
     form = FORMATS[variant]
     roof = roof_of(device, form, device.peak_rate(form.peak))
     copies = _copies(device, shapes, form)
     divided = variant not in assumed_whole
-    return warm_seconds(roof, form, shapes, values, copies, divided=divided)
+    seconds = warm_seconds(roof, form, shapes, values, copies, divided=divided)
+    return issued_seconds(seconds, shapes, values)
 
 
 def roof_of(device: Accelerator, form: NumberFormat, peak: float) -> Roof:
@@ -159,7 +166,8 @@ def warm_seconds(
     seconds = values["launch"] + cold + values["graph"] * shapes["rotated"] / copies
     if form.quantised:
         converted = shapes["batch"] * shapes["m"] * shapes["k"]
-        seconds = seconds + values["conversion"] * converted / roof.bandwidth
+        rows = shapes["batch"] * shapes["m"] * values["row"] / roof.units
+        seconds = seconds + values["conversion"] * converted / roof.bandwidth + rows
     products = shapes["repeats"] * np.where(shapes["rotated"] > 0, copies, 1.0)
     return warmed(seconds, work * products, values["heat"])
 
@@ -210,7 +218,7 @@ _CANDIDATES: Final = np.array(
 _WHOLE: Final = np.array([(*tile, 1) for tile in assumed_tiles], dtype=float).T[:, :, None]
 
 PRODUCTS: Final = Surface(
-    ("batch", "m", "n", "k", "result", "rotated", "repeats"),
+    ("batch", "m", "n", "k", "result", "rotated", "repeats", "issued"),
     product_terms,
     product_seconds,
     format_peak,

@@ -65,6 +65,7 @@ class Batcher:
         self._ended: list[Request] = []  # of a static batch, which returns as a whole
         self._arrived: list[Request] = []
         self._joining = 0  # KV blocks that these need when they join
+        self._waited = 0  # steps for which prompts have waited for others
         self._copying = 0.0
 
     @property
@@ -79,13 +80,19 @@ class Batcher:
 
     # --- forming a step -------------------------------------------------------------------------
 
-    def next_step(self, now: float) -> Work | None:
-        """Return the next step; None while there is none to make."""
+    def next_step(self, now: float, scheduled: float) -> Work | None:
+        """Return the next step; None while there is none to make.
+
+        Parameters
+        ----------
+        scheduled : when it was scheduled; requests that came later are not in it [s]
+        """
         if self._arrived or self._ended:
             self._join_arrived(now)
         preempted = self._make_room()
         self._copying, copied = 0.0, self._copying
-        chunks = self._chunks(now, admit=not preempted)
+        admit = not (preempted or self._waits())
+        chunks = self._chunks(now, scheduled, admit=admit)
         if self._arrived or self._ended:
             self._join_arrived(now)
         count, context = 0, 0
@@ -99,7 +106,8 @@ class Batcher:
             context = round(self.sequences.context)
         prompts = tuple([Prompt(tokens, request.processed) for request, tokens in chunks])
         copying, self._copying = copied + self._copying, 0.0
-        return Work(Batch(count, context, prompts), chunks, copying, not preempted)
+        late = bool(self.waiting) and self.waiting[0].reached > scheduled
+        return Work(Batch(count, context, prompts), chunks, copying, admit and not late)
 
     def following(self, work: Work) -> list[int]:
         """Return the KV blocks of steps that only decode after such a step, each with those before.
@@ -119,7 +127,17 @@ class Batcher:
             preempted = True
         return preempted
 
-    def _chunks(self, now: float, *, admit: bool) -> list[tuple[Request, int]]:
+    def _waits(self) -> bool:
+        """Whether prompts wait for more of them, while others decode."""
+        rules = self._rules
+        if not (rules.wait_steps and self.waiting and self.sequences.count) or self.prompts:
+            return False
+        tokens = self.sequences.count + sum(request.prompt for request in self.waiting)
+        late = self._waited >= rules.wait_steps or tokens >= rules.wait_share * rules.budget
+        self._waited = 0 if late else self._waited + 1
+        return not late
+
+    def _chunks(self, now: float, scheduled: float, *, admit: bool) -> list[tuple[Request, int]]:
         """Return the prompts of the next step with their new tokens."""
         rules, chunks = self._rules, []
         budget = rules.budget - (self.sequences.count if rules.mixed else 0)
@@ -132,6 +150,8 @@ class Batcher:
         closed = not rules.continuous and self.sequences.count
         while admit and not closed and self.waiting and budget > 0:
             request = self.waiting[0]
+            if request.reached > scheduled:
+                break
             tokens = 0 if request.swapped or request.transferred else request.prompt
             if tokens > budget:
                 if rules.chunked:

@@ -18,6 +18,7 @@ class CompletedRequest(NamedTuple):
     number: int
     preemptions: int
     arrival: float
+    reached: float
     admitted: float
     prompted: float
     first: float
@@ -34,13 +35,14 @@ class CompletedRequests:
     ----------
     number : in the order of arrivals
     preemptions : of each [count]
-    arrival, admitted, prompted, first, finish : as of `Request` [s]
+    arrival, reached, admitted, prompted, first, finish : as of `Request` [s]
     inputs, outputs : tokens of all requests of the load, by number
     """
 
     number: Integers
     preemptions: Integers
     arrival: Floats
+    reached: Floats
     admitted: Floats
     prompted: Floats
     first: Floats
@@ -90,7 +92,7 @@ class RequestRecord:
 
     def __init__(self, inputs: Integers, outputs: Integers) -> None:
         self._inputs, self._outputs = inputs, outputs
-        self._columns: list[array[Any]] = [array(kind) for kind in "iiddddd"]
+        self._columns: list[array[Any]] = [array(kind) for kind in "iidddddd"]
         self._append = [column.append for column in self._columns]
 
     def __len__(self) -> int:
@@ -98,10 +100,11 @@ class RequestRecord:
 
     def add(self, request: Request) -> None:
         """Record a request with its last token."""
-        number, preemptions, arrival, admitted, prompted, first, finish = self._append
+        number, preemptions, arrival, reached, admitted, prompted, first, finish = self._append
         number(request.number)
         preemptions(request.preemptions)
         arrival(request.arrival)
+        reached(request.reached)
         admitted(request.admitted)
         prompted(request.prompted)
         first(request.first)

@@ -11,7 +11,7 @@ review of the complete requests ends it.
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from simpy import Environment
 from simpy.events import Event
@@ -24,6 +24,25 @@ from clustersim.engine.requests.replica import ROUTING, ReplicaProcess
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.engine.requests.steps import LEAST_STEPS, MOST_STEPS, Steps
+
+
+class Intake(NamedTuple):
+    """Time of the front end for a request, and for each token of its prompt [s].
+
+    One process takes requests one after another, so that those that come together reach a replica
+    one by one.
+    """
+
+    request: float = 0.0
+    token: float = 0.0
+
+    def seconds(self, tokens: int) -> float:
+        """Return the time of the front end for a prompt [s]."""
+        return self.request + self.token * tokens
+
+
+NO_INTAKE: Final = Intake()
+"""A front end without a time of its own, as for requests that come as one list."""
 
 Review = Callable[[CompletedRequests], int]
 """Returns after how many complete requests, in the order of their ends, the next review is; 0 ends
@@ -42,7 +61,8 @@ class RequestLoad:
     warm_up : requests before those that are measured
     complete : completed requests with which a closed load ends, warm-up included; it needs `users`
         requests more; unless a review ends it
-    before : time of a request before it reaches a replica [s]
+    before : time of a request before it reaches a replica, while others come as well [s]
+    intake : time for which it keeps others from coming
     cached : whether the KV cache of every prompt is there already
     review : ends a load; None to end it with `complete`, or with all requests of an open load
     """
@@ -54,6 +74,7 @@ class RequestLoad:
     warm_up: int = 0
     complete: int = 0
     before: float = 0.0
+    intake: Intake = NO_INTAKE
     cached: bool = False
     review: Review | None = None
 
@@ -134,6 +155,7 @@ class _Replay:
     def __init__(self, load: RequestLoad, deployment: Deployment) -> None:
         self._env = env = Environment()
         self._load, self._issued = load, 0
+        self._taken = 0.0  # when the front end is free
         self._completed = RequestRecord(load.inputs, load.outputs)
         self._begin = self._emitted_before = 0.0  # of the time in which tokens are counted
         self._done: Event = env.event()
@@ -180,14 +202,16 @@ class _Replay:
         request = Request(number, env.now, load.inputs.item(number), load.outputs.item(number))
         if number == load.warm_up and not load.closed:
             self._begin_count()
-        if load.before:
-            env.timeout(load.before).callbacks.append(lambda _: self._reach(request))
+        self._taken = max(self._taken, env.now) + load.intake.seconds(request.input)
+        delay = self._taken - env.now + load.before
+        if delay:
+            env.timeout(delay).callbacks.append(lambda _: self._reach(request))
         else:
             self._reach(request)
 
     def _reach(self, request: Request) -> None:
         """Queue a request at a replica."""
-        request.transferred = self._load.cached
+        request.reached, request.transferred = self._env.now, self._load.cached
         self._route().add(request)
 
     def _finish(self, request: Request, _now: float) -> None:

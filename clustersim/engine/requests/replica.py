@@ -115,21 +115,25 @@ class ReplicaProcess:
     def _run(self, number: int) -> Generator[Event, Any, None]:
         """Make the steps of one batch in flight, for ever."""
         env, batcher = self._env, self.batchers[number]
+        ahead = self.model.scheduling.ahead and self.model.stages == 1
+        begun = 0.0  # of the step before
         while True:
             while self._free > env.now:
                 yield env.timeout(self._free - env.now)
             admitted = batcher.admitted
-            work = batcher.next_step(env.now)
+            work = batcher.next_step(env.now, begun if ahead else env.now)
             if work is None:
                 if batcher.admitted == admitted:  # else cached prompts of one token are complete
                     self._idle[number] = env.event()
                     yield self._idle[number]
+                    begun = env.now
                 continue
             run = self._begin(work, batcher)
             try:
                 yield env.timeout(run.ends[-1] - env.now)
             except Interrupt:  # it was cut
                 yield env.timeout(run.ends[-1] - env.now)
+            begun = run.ends[-2] if len(run.ends) > 1 else run.start
             self._settle(run, batcher)
             batcher.complete(work, env.now)
             if self._idle:

@@ -14,7 +14,7 @@ class Request:
     Attributes
     ----------
     number : of the request, in the order of arrivals
-    arrival : when it arrives [s]
+    arrival, reached : when it arrives, and when it reaches a replica [s]
     input, output : tokens of the prompt, and tokens to generate
     prompt : tokens to process before it can decode: the prompt, and after a preemption with
         recomputation the tokens that have been generated
@@ -46,6 +46,7 @@ class Request:
         "processed",
         "prompt",
         "prompted",
+        "reached",
         "swapped",
         "transferred",
     )
@@ -60,7 +61,7 @@ class Request:
         self.processed = self.emitted = self.joined = 0
         self.context = self.blocks = self.preemptions = 0
         self.swapped = self.transferred = False
-        self.admitted = self.prompted = self.first = self.finish = nan
+        self.reached = self.admitted = self.prompted = self.first = self.finish = nan
 
     @property
     def begun(self) -> bool:

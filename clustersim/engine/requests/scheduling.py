@@ -32,6 +32,10 @@ class Scheduling:
         preempted
     preemption : what becomes of the KV cache of a preempted sequence
     swap : time to copy a token of the KV cache to the host, or back [s]
+    ahead : whether a step is scheduled when the one before begins, so that requests which come
+        later join the step after it
+    wait_steps, wait_share : steps for which prompts wait while others decode, unless the tokens of
+        the step are this share of the budget
     """
 
     continuous: bool = True
@@ -42,6 +46,9 @@ class Scheduling:
     reserve: bool = False
     preemption: Literal["recompute", "swap"] = "recompute"
     swap: float = 0.0
+    ahead: bool = False
+    wait_steps: int = 0
+    wait_share: float = 0.0
 
 
 @record

@@ -70,18 +70,17 @@ def token_attribution(
 
 
 def first_token_attribution(
-    requests: CompletedRequests, steps: Sequence[Steps], cost: Cost, before: float
+    requests: CompletedRequests, steps: Sequence[Steps], cost: Cost
 ) -> dict[str, float]:
     """Return the mean time to the first token by cause [s].
 
     Parameters
     ----------
     steps : of the replicas that process prompts
-    before : time of a request before it reaches a replica [s]
     """
     means = {
-        "frontend": before,
-        "queue": _mean(requests.admitted - (requests.arrival + before)),
+        "frontend": _mean(requests.reached - requests.arrival),
+        "queue": _mean(requests.admitted - requests.reached),
         "transfer": _mean((requests.first - requests.prompted)[~np.isnan(requests.prompted)]),
     }
     whole = _mean(requests.first - requests.arrival)

@@ -47,6 +47,9 @@ def replica_model(pool: Pool, scenario: ServingScenario) -> ReplicaModel:
         reserve=facts.reserved,
         preemption=facts.preemption,
         swap=_swap(costs),
+        ahead=facts.ahead,
+        wait_steps=facts.wait_steps or 0,
+        wait_share=facts.wait_share or 0.0,
     )
     block = facts.block
     return ReplicaModel(

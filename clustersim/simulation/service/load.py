@@ -16,7 +16,8 @@ import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.files import is_file, read_text, shown
-from clustersim.engine.requests.replay import RequestLoad
+from clustersim.catalog.records.engines import EngineRecord
+from clustersim.engine.requests.replay import NO_INTAKE, Intake, RequestLoad
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.requests import (
@@ -78,7 +79,8 @@ def _load_of(loaded: LoadedService, before: float, endless: bool) -> RequestLoad
         requests.
     """
     given = loaded.scenario.load
-    start = partial(RequestLoad, before=before, cached=given.cached)
+    intake = intake_of(loaded.scenario.engine)
+    start = partial(RequestLoad, before=before, intake=intake, cached=given.cached)
     trace = trace_file(loaded)
     if trace is not None:
         rows = np.array(_trace(loaded, trace), dtype=float)
@@ -112,7 +114,13 @@ def _load_of(loaded: LoadedService, before: float, endless: bool) -> RequestLoad
             )
         return start(inputs, outputs, arrivals, warm_up=warm_up)
     inputs, outputs = _lengths(given, given.batch or given.offline or 1)
-    return start(inputs, outputs, np.zeros(len(inputs)))
+    return start(inputs, outputs, np.zeros(len(inputs)), intake=NO_INTAKE)
+
+
+def intake_of(engine: EngineRecord) -> Intake:
+    """Return the time of an engine's front end for a request."""
+    facts = engine.intake
+    return NO_INTAKE if facts is None else Intake(facts.request, facts.token)
 
 
 def prompts_of(loaded: LoadedService, load: RequestLoad) -> int:
@@ -130,10 +138,11 @@ def _generator(seed: int, cause: int) -> np.random.Generator:
 
 def _lengths(given: LoadFile, count: int) -> tuple[Integers, Integers]:
     """Return the tokens of prompts and outputs."""
-    assert given.input is not None
-    assert given.output is not None
-    prompts = _drawn(given.input, count, _generator(given.seed, 0))
-    return prompts, _drawn(given.output, count, _generator(given.seed, 1))
+    prompts, outputs = given.prompts, given.outputs
+    assert prompts is not None
+    assert outputs is not None
+    drawn = _drawn(prompts, count, _generator(given.seed, 0))
+    return drawn, _drawn(outputs, count, _generator(given.seed, 1))
 
 
 def _drawn(lengths: Lengths, count: int, draw: np.random.Generator) -> Integers:

@@ -62,9 +62,9 @@ STATISTICS: Final[Mapping[str, Statistic]] = {
 """Statistics of times by name."""
 
 
-def waits(requests: CompletedRequests, before: float) -> Floats:
-    """Return the times from arrival to admission, after the time before a replica [s]."""
-    return np.maximum(requests.admitted - (requests.arrival + before), 0.0)
+def waits(requests: CompletedRequests) -> Floats:
+    """Return the times from a replica to admission [s]."""
+    return np.maximum(requests.admitted - requests.reached, 0.0)
 
 
 def first_token_times(requests: CompletedRequests) -> Floats:

@@ -88,7 +88,6 @@ class ServeResult(Presentable):
     replayed : what happened to the requests; None where the service does not fit
     steady : whether it sustains the rate of its requests; None where they have none
     mean_tokens : of prompts and outputs of the requests that arrive
-    before : time of a request before it reaches a replica [s]
     wall : time that the simulation took [s]
     spread : of the mean wait, as of `Saturated`
     departures : keys whose values differ from those of the scenario file, so that its published
@@ -105,7 +104,6 @@ class ServeResult(Presentable):
     replayed: ReplayedRequests | None
     steady: SteadyState | None
     mean_tokens: tuple[float, float]
-    before: float
     wall: float
     spread: float = 0.0
     departures: tuple[str, ...] = ()
@@ -155,7 +153,7 @@ class ServeResult(Presentable):
 
     @property
     def _waits(self) -> Floats:
-        return waits(self.requests, self.before)
+        return waits(self.requests)
 
     def _statistics(self, times: Floats, waiting: Floats = NO_TIMES) -> Statistics | None:
         if not len(times):
@@ -245,7 +243,7 @@ class ServeResult(Presentable):
         if self.replayed is None or self.unstable:
             return {}
         steps = self.replayed.prefill_steps or self.replayed.steps
-        return first_token_attribution(self.requests, steps, self.pools[0].costs.step, self.before)
+        return first_token_attribution(self.requests, steps, self.pools[0].costs.step)
 
     @property
     def limiting(self) -> str | None:

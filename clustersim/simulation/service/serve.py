@@ -238,7 +238,6 @@ class _Service:
             replayed=replayed,
             steady=steady,
             mean_tokens=(float(load.inputs.mean()), float(load.outputs.mean())),
-            before=load.before,
             wall=0.0,
             spread=self._spread(load) if memory.fits else 0.0,
             departures=loaded.departures,

@@ -20,6 +20,7 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.completed import CompletedRequests
 from clustersim.engine.requests.replay import (
+    NO_INTAKE,
     Deployment,
     ReplayedRequests,
     RequestLoad,
@@ -125,6 +126,7 @@ def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float])
         users=2 * _room(load, served),
         warm_up=0,
         before=0.0,
+        intake=NO_INTAKE,
         review=review,
     )
     replayed = replay_requests(backlog, served)
@@ -254,7 +256,7 @@ class _Arrivals:
     def __init__(self, load: RequestLoad, spread: float) -> None:
         self.first, self.last, self.narrow = 0, 0, False
         self._skipped, self._most = load.warm_up, len(load.inputs)
-        self._before, self._spread = load.before, spread
+        self._spread = spread
 
     def __call__(self, completed: CompletedRequests) -> int:
         if not completed:
@@ -264,7 +266,7 @@ class _Arrivals:
         latency = requests.finish - requests.arrival
         self.first = max(0, min(max(self._skipped, warm_up(latency)), len(requests) - 1))
         measured = requests[self.first :]
-        least = least_half_width(STATISTICS["mean"], waits(measured, self._before), self._spread)
+        least = least_half_width(STATISTICS["mean"], waits(measured), self._spread)
         times = latency[self.first :], first_token_times(measured)
         self.narrow = (
             len(measured) >= FIRST

@@ -144,39 +144,32 @@ def _static(case: InferenceCase) -> Predicted:
 
 
 def _steady(case: InferenceCase) -> Predicted:
-    """Replay users whose lengths vary, from the moment when all of them begin."""
+    """Replay users from the moment when all of them begin."""
     users = case.users or 1
     load = {
         "concurrency": users,
-        "input": _varied(case.prompt),
-        "output": _varied(case.output),
+        "input": case.prompt,
+        "output": case.output,
+        "lengths": case.lengths,
         "requests": min(OF_A_USER * users, MOST_REQUESTS),
-        "warm_up": 0,
+        "warm_up": case.warm_up * users,
     }
     return _replayed(case, load)
 
 
 def _arriving(case: InferenceCase) -> Predicted:
-    """Replay requests that arrive at random, whose lengths are log-normal."""
+    """Replay requests that arrive at random."""
     arrivals = case.arrivals
     assert arrivals is not None, "a trace has arrivals"
     load = {
         "rate": arrivals.rate,
         "requests": arrivals.requests,
-        "input": _spread(case.prompt),
-        "output": _spread(case.output),
+        "input": case.prompt,
+        "output": case.output,
+        "lengths": case.lengths,
         "warm_up": 0,
     }
     return _replayed(case, load)
-
-
-def _spread(tokens: int) -> dict[str, float]:
-    return {"mean": tokens, "deviation": SPREAD * tokens}
-
-
-SPREAD: Final = 0.5
-"""Assumed standard deviation of lengths, over their mean, which alone is stated. The throughput of
-two traces is predicted 12 to 14 % higher without any, and 38 % lower with as much as the mean."""
 
 
 def _offline(case: InferenceCase) -> Predicted:
@@ -205,15 +198,8 @@ def _replayed(case: InferenceCase, load: Mapping[str, Any]) -> Predicted:
     return Predicted(metrics, token)
 
 
-def _varied(tokens: int) -> dict[str, list[int]]:
-    return {"uniform": [max(1, round(VARIED * tokens)), tokens]}
-
-
-VARIED: Final = 0.8
-"""Least length of requests over the named one: the benchmark of InferenceX, random-range-ratio."""
-
 OF_A_USER: Final = 10
-"""Requests of each user in the same benchmark."""
+"""Requests of each user in the benchmark of InferenceX."""
 
 MOST_REQUESTS: Final = 1_500
 """Most replayed requests of users."""
