@@ -71,7 +71,7 @@ def test_weights_that_do_not_fit_are_listed_with_the_missing_memory():
 
 @pytest.mark.parametrize(
     ("prefix", "bar"),
-    [("ft-", 0.09), ("trtllm061-", 0.12), ("dsv3-", 0.16), ("trtllm05-", 0.20), ("lss-", 0.20)],
+    [("ft-", 0.09), ("trtllm061-", 0.12), ("dsv3-", 0.13), ("trtllm05-", 0.20), ("lss-", 0.20)],
 )
 def test_rows_in_closed_form_are_near_their_source(prefix, bar):
     """The median error of each source is at most today's."""

@@ -16,7 +16,6 @@ import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.files import is_file, read_text, shown
-from clustersim.catalog.records.engines import EngineRecord
 from clustersim.engine.requests.replay import NO_INTAKE, Intake, RequestLoad
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import LoadedService
@@ -30,6 +29,7 @@ from clustersim.scenario.requests import (
     LognormalLengths,
     UniformLengths,
 )
+from clustersim.scenario.serving import ServingScenario
 
 AT_A_RATE: Final = 65_536
 """Requests of a load with a rate, if the scenario names no number; a replay ends before the last
@@ -79,7 +79,7 @@ def _load_of(loaded: LoadedService, before: float, endless: bool) -> RequestLoad
         requests.
     """
     given = loaded.scenario.load
-    intake = intake_of(loaded.scenario.engine)
+    intake = intake_of(loaded.scenario)
     start = partial(RequestLoad, before=before, intake=intake, cached=given.cached)
     trace = trace_file(loaded)
     if trace is not None:
@@ -117,10 +117,13 @@ def _load_of(loaded: LoadedService, before: float, endless: bool) -> RequestLoad
     return start(inputs, outputs, np.zeros(len(inputs)), intake=NO_INTAKE)
 
 
-def intake_of(engine: EngineRecord) -> Intake:
-    """Return the time of an engine's front end for a request."""
-    facts = engine.intake
-    return NO_INTAKE if facts is None else Intake(facts.request, facts.token)
+def intake_of(scenario: ServingScenario) -> Intake:
+    """Return the time of the front ends for a request: each group of attention has one."""
+    facts, plan = scenario.engine.intake, scenario.plan.prefill or scenario.plan
+    if facts is None or scenario.load.cached:
+        return NO_INTAKE
+    fronts = plan.replicas * plan.attention_data
+    return Intake(facts.request / fronts, facts.token / fronts)
 
 
 def prompts_of(loaded: LoadedService, load: RequestLoad) -> int:
