@@ -200,7 +200,7 @@ def _pieces(protocol: Protocol, steps: StepCounts, moving: float) -> float:
 
 def message_cost(
     nbytes: float, network: bool, bandwidth: float, path: float, library: Library,
-    algorithm: str = "send",
+    algorithm: str | None = None,
 ) -> Cost:  # fmt: skip
     r"""Return the cost of one message between two devices by the protocol that is fastest.
 
@@ -210,9 +210,13 @@ def message_cost(
     links themselves [s], and M the most that the library moves to one device in another node. The
     library's latency was measured from end to end, so it contains a usual path; only a longer one
     shows.
+
+    Parameters
+    ----------
+    algorithm : of the library, whose protocols the message has; if left out that of its messages
     """
     costs = []
-    for protocol in protocols(library, algorithm):
+    for protocol in protocols(library, algorithm or library.choices["send"][0]):
         hop = protocol.network_hop if network else protocol.device_hop
         latency = max(library.call_overhead + protocol.base + hop, path)
         wire = nbytes / protocol.bandwidth

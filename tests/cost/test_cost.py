@@ -14,7 +14,7 @@ from clustersim.cost.kernels.products import gemm_efficiency, gemm_seconds, stre
 from clustersim.program.collectives.algorithms import ALGORITHMS, scalar_reduction
 from clustersim.scenario.load import load
 from clustersim.topology.accelerator import Products, Tile, build_accelerator
-from clustersim.topology.library import Library, Protocol
+from clustersim.topology.library import Library, Protocol, build_library
 from clustersim.workload.kernels import Collective, Gemm, Overlapped, Stream
 
 MODEST = settings(max_examples=40, deadline=None)
@@ -40,7 +40,7 @@ PLAIN = replace(
 
 SLOW = Protocol("simple", base=8e-6, device_hop=3e-6, network_hop=14e-6, bandwidth=1.0)
 QUICK = Protocol("ll", base=1e-6, device_hop=0.5e-6, network_hop=2e-6, bandwidth=0.5)
-LIBRARY = Library("test", 20e-6, {"ring": (QUICK, SLOW)}, {})
+LIBRARY = Library("test", 20e-6, {"ring": (QUICK, SLOW)}, {"send": ("ring",)})
 
 
 # --- collectives ----------------------------------------------------------------------------------
@@ -215,6 +215,19 @@ def test_a_message_to_another_node_moves_no_more_than_the_library_does():
 
     assert across.seconds == pytest.approx(142e-6)
     assert inside == closed_form.message_cost(1e6, False, 25e9, 0, LIBRARY)
+
+
+def test_messages_had_the_protocols_of_the_ring():
+    """On Fugaku the ring of a reduction copies and adds; a message does not."""
+    library = build_library(load("fugaku-llm-13b").scenario.cluster.node.library, 4)
+    ring, pairwise, message = (
+        closed_form.message_cost(1e9, True, 6.8e9, 0, library, algorithm)
+        for algorithm in ("ring", "pairwise", None)
+    )
+
+    assert library.choices["send"] == ("pairwise",)
+    assert message == pairwise
+    assert message.seconds < 0.5 * ring.seconds
 
 
 def test_one_number_goes_down_and_up_a_tree():

@@ -142,13 +142,13 @@ def paths_between(cluster: Cluster, sources: Integers, targets: Integers) -> Hop
 
 def message_rows(
     cluster: Cluster, name: str, nbytes: float, sources: Integers, targets: Integers,
-    algorithm: str = "send",
+    algorithm: str | None = None,
 ) -> TrafficRows:  # fmt: skip
     """Return messages of `nbytes` from devices to others, sent together, as one row of traffic.
 
     Parameters
     ----------
-    algorithm : of the library, whose protocols the messages have
+    algorithm : of the library, whose protocols the messages have; if left out that of a message
     """
     paths = paths_between(cluster, sources[None], targets[None])
     network, rate, latency = paths.network[0], float(paths.rates[0]), float(paths.latency[0])
