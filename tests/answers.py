@@ -147,6 +147,8 @@ def service(token, *, first=None, devices=8, fits=True, name="made-up"):
         "assumed": {},
         "wall_s": 0.0,
         "curve": (),
+        "intervals": {},
+        "nearest": (),
         "whole_time": False,
     }
     if not fits:

@@ -52,7 +52,8 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
     """Return ``" (did you mean 'x'?)"`` for the most similar known word, or an empty text.
 
-    A word with which known ones begin is completed: `h200` to `h200-nvl`, not changed to `h20`.
+    A word with which known ones begin is completed, to the shortest of these: `h200` to `h200-nvl`,
+    not changed to `h20`.
     `least` is the similarity of others at least, of 1 for the same word.
     """
     words = [str(k) for k in known]
@@ -60,8 +61,10 @@ def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
     for name in usual:
         if name in words:
             return f" (did you mean '{name}'?)"
-    begun = sorted(name for name in words if word and name.startswith(f"{word}-"))
-    close = begun[:2] or difflib.get_close_matches(str(word), words, n=1, cutoff=least)
+    begun = [name for name in words if word and name.startswith(f"{word}-")]
+    close = sorted(begun, key=len)[:2] or difflib.get_close_matches(
+        str(word), words, n=1, cutoff=least
+    )
     return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
 
 

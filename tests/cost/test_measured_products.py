@@ -36,7 +36,16 @@ HOT = replace(H100, products=Products(), narrow_products=Products(), launch_over
 
 def alone(m, n, k):
     """Return the time of a product in 16 bits by the surface of measured kernels [s]."""
-    sizes = {"batch": 1, "m": m, "n": n, "k": k, "result": 2, "rotated": 0, "repeats": 12}
+    sizes = {
+        "batch": 1,
+        "m": m,
+        "n": n,
+        "k": k,
+        "result": 2,
+        "rotated": 0,
+        "repeats": 12,
+        "issued": 0,
+    }
     shapes = {name: np.array([float(size)]) for name, size in sizes.items()}
     terms = training_terms(H100.fits, narrow=False)
     seconds = predict(PRODUCTS, H100, shapes, "bf16", {**terms, "launch": 0.0})

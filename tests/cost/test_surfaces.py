@@ -36,7 +36,16 @@ def seconds(surface, variant, found=None, device=DEVICE, **shape):
 
 
 def product(variant="bf16", found=None, m=4096, n=4096, k=4096, **conditions):
-    shape = {"batch": 1, "m": m, "n": n, "k": k, "result": 2, "rotated": 0, "repeats": 12}
+    shape = {
+        "batch": 1,
+        "m": m,
+        "n": n,
+        "k": k,
+        "result": 2,
+        "rotated": 0,
+        "repeats": 12,
+        "issued": 0,
+    }
     return seconds(PRODUCTS, variant, found, **{**shape, **conditions})
 
 

@@ -40,7 +40,7 @@ def engine(name="vllm", collectives=None, host=None, *, ahead=False, **kernels) 
             **(host or {}),
             "graphs": None,
             "scheduler": record.scheduler.model_copy(update={"ahead": ahead}),
-            "kernels": record.kernels.model_copy(update=kernels),
+            "kernels": record.kernels.model_copy(update={"measured": None, **kernels}),
             "collectives": record.collectives.model_copy(update=collectives or {}),
         }
     )

@@ -249,7 +249,7 @@ def test_a_machine_without_a_price_does_not_vanish_from_a_ranking_by_price(capsy
     assert "verdicts      3 fit (2 without tokens per dollar, not ranked)" in lines
     assert "rate          3.37 USD per device and hour, on-demand: 10 quotes" in text
     for name, accelerator in (("dgx-b200", "b200"), ("mi300x-roce", "mi300x")):
-        [line] = [each for each in lines if each.startswith(f"not ranked    name {name}")]
+        [line] = [each for each in lines if each.startswith(f"not ranked    cluster {name}")]
         assert f"no on-demand price of {accelerator} is quoted (state" in line
         assert "clustersim list sites" in line
     assert "1 best layout:" in lines

@@ -17,7 +17,7 @@ ENTITIES: Final = {
     "-": "minus", "'": "prime", "<": "lt", ">": "gt", "&": "amp",
 } | {
     f"\\{name}": name
-    for name in ("times", "sum", "le", "ge", "ll", "lceil", "rceil", "lfloor", "rfloor")
+    for name in ("times", "pm", "sum", "le", "ge", "ll", "lceil", "rceil", "lfloor", "rfloor")
 }  # fmt: skip
 """Signs by their entity of HTML."""
 

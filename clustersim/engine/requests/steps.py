@@ -274,7 +274,7 @@ class StepRecord:
     ) -> None:  # fmt: skip
         """Record a run of steps; `context` is that of the first one."""
         tokens = self._add_prompts(prompts) if prompts else 0
-        add_number, add_start, *add_sizes = self._append  # each by itself: a third of a loop's time
+        add_number, add_start, *add_sizes = self._append  # one by one: a third of a loop's time
         add_count, add_sequences, add_context, add_tokens, add_waiting, add_prompts = add_sizes
         add_number(self._number)
         add_start(start)

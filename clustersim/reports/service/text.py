@@ -347,7 +347,7 @@ def _with_interval(times: "Statistics", name: str, seconds: float) -> str:
         return text
     low, high = times.intervals[name]
     share = (high / low) ** 0.5 - 1 if low else 0.0
-    return f"{text} +/- {format_number(100 * share, 2)} %"
+    return f"{text} +/- {format_number(100 * share, 2)} %" if share < 1 else f"{text} (uncertain)"
 
 
 def layout_text(plan: "ReplicaFile") -> str:
