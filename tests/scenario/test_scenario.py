@@ -473,7 +473,9 @@ def test_an_unknown_framework_does_not_hide_a_misspelt_key(tmp_path):
         load(tmp_path / "mine.yaml")
     framework, key = str(error.value).splitlines()
 
-    assert framework.endswith("no framework named 'megatron' (did you mean 'megatron-lm' or 'megatron-core'?)")
+    assert framework.endswith(
+        "no framework named 'megatron' (did you mean 'megatron-lm' or 'megatron-core'?)"
+    )
     assert key.endswith("mine.yaml:6: precison: unknown key (did you mean 'precision'?)")
 
 
