@@ -367,7 +367,9 @@ class StepCosts:
     def _host_work(self, batch: Batch) -> tuple[float, float, float]:
         """Return times of the host: between steps, and of scheduling and launching during one [s].
 
-        Each group has a host of its own.
+        Each group has a host of its own.  With pipeline stages none of its work is hidden: engines
+        have a loop without overlap for these (TensorRT-LLM `_executor_loop_pp`, SGLang
+        `event_loop_pp`, vLLM before asynchronous pipelines).
         """
         engine, groups = self.replica.engine, self._groups
         count = ceil((batch.sequences + len(batch.prompts)) / groups)
@@ -377,7 +379,8 @@ class StepCosts:
         captured = self._captured(tokens / groups, batch)
         launched = 0.0 if captured else self._launches * engine.dispatch
         rules = engine.scheduler
-        if rules.ahead if rules.hidden is None else rules.hidden:
+        hidden = rules.ahead if rules.hidden is None else rules.hidden
+        if hidden and len(self.stages) == 1:
             return engine.step, scheduled, launched
         return engine.step + scheduled, 0.0, launched
 

@@ -52,7 +52,8 @@ class SchedulerFacts(Strict):
     `preemption` is what happens to a request whose blocks are needed: its tokens are computed
     or copied from the host later.  `ahead` is whether the host schedules a step while the one
     before it runs, so that requests which come in that time join the step after it; `hidden` is
-    whether all its work for sequences is in that time, as `ahead` if missing.
+    whether all its work for sequences is in that time, as `ahead` if missing; with pipeline stages
+    engines do neither.
     `wait_steps` is the steps for which prompts wait for others while sequences decode, unless the
     tokens of the step are `wait_share` of `tokens`; prompts do not wait if missing.
     """
