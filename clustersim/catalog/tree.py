@@ -62,7 +62,7 @@ def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
         if name in words:
             return f" (did you mean '{name}'?)"
     begun = [name for name in words if word and name.startswith(f"{word}-")]
-    close = sorted(begun, key=len)[:2] or difflib.get_close_matches(
+    close = sorted(begun, key=lambda name: (len(name), name))[:2] or difflib.get_close_matches(
         str(word), words, n=1, cutoff=least
     )
     return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""

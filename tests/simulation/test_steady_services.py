@@ -412,3 +412,19 @@ def test_studies_mark_the_points_whose_queue_grows(capsys, tmp_path, monkeypatch
     assert len(re.findall(r" stable ", out)) == 2
     assert re.search(r"unstable, it grows on 1 devices by \d+ requests a second", out)
     assert "plan.replicas=4 helps: sustainable rate" in out
+
+
+@pytest.mark.parametrize("users", [1, 4])
+@pytest.mark.parametrize("steps", [0, 5])
+def test_users_who_came_back_when_an_engine_that_schedules_ahead_was_empty_waited_for_ever(
+    users, steps
+):
+    """All end together and send their next requests in that instant, which nothing else follows."""
+    rules = Scheduling(ahead=True, wait_steps=steps, wait_share=0.5)
+    model = ReplicaModel(lambda _: 0.01, lambda _: 0.01, blocks=1_000, scheduling=rules)
+    lengths = np.full(12 + users, 16)
+    load = RequestLoad(lengths, lengths, users=users, complete=12)
+    replayed = replay_requests(load, Deployment(model, 1))
+
+    assert len(replayed.requests) == 12
+    assert replayed.end == pytest.approx(12 / users * 16 * 0.01)

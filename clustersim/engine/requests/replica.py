@@ -123,10 +123,12 @@ class ReplicaProcess:
             admitted = batcher.admitted
             work = batcher.next_step(env.now, begun if ahead else env.now)
             if work is None:
-                if batcher.admitted == admitted:  # else cached prompts of one token are complete
+                # Without admissions; with them cached prompts of one token are complete.  What came
+                # during the last step is scheduled now, since none runs.
+                if batcher.admitted == admitted and begun == env.now:
                     self._idle[number] = env.event()
                     yield self._idle[number]
-                    begun = env.now
+                begun = env.now
                 continue
             run = self._begin(work, batcher)
             try:
