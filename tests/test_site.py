@@ -244,4 +244,6 @@ def test_search_finds_the_right_page_first(browser, site):
     """The search of the page itself, opened as a file, without a server."""
     with screen(browser, 1400):
         assert {word: first_result(browser, site, word) for word in SEARCHED} == SEARCHED
-        assert complaints(browser) == []
+        # A slow page searches while a word is typed, and warns of a sign at its end: "nvidia-".
+        found = [each for each in complaints(browser) if "Invalid query" not in each["message"]]
+        assert found == []
