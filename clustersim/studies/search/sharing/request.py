@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -200,6 +201,27 @@ def sharing_request(
         in one line, for invalid input.
     """
     loaded = load_sharing(scenario, changes)
+    _check_arguments(loaded, devices, program)
+    measure = _objective(objective, loaded)
+    words, axes = _freed(loaded, free, changes)
+    rules = _check_choices(loaded, axes, words)
+    for text in free:
+        key, values = freed_values(text, [text])
+        check_values(loaded, key, values, f"--free {text}")
+    bases, problems = [], Counter[str]()
+    for point in product(*axes):
+        try:
+            bases.append(_Base(point, loaded.changed(point) if point else loaded))
+        except ClustersimError as problem:
+            problems[in_a_line(problem)] += rules
+    if not bases:
+        raise ScenarioError(f"{loaded.name}: {next(iter(problems))}")
+    worst = read_limits(limits, ("shared machine",), loaded.name)
+    return SharingRequest(scenario, changes, tuple(bases), words, measure, worst, problems)
+
+
+def _check_arguments(loaded: LoadedSharing, devices: int | None, program: str | None) -> None:
+    """Reject arguments that have no effect on a shared machine, and draws."""
     if program is not None:
         raise ScenarioError("--as: has no effect on a shared machine (leave it out)")
     if devices is not None:
@@ -208,15 +230,26 @@ def sharing_request(
         raise ScenarioError(
             f"{loaded.where('replications')}: a search draws nodes once (--set replications=1)"
         )
-    measure = check_measure("--objective", objective, ("shared machine",), loaded.name)
+
+
+def _objective(name: str, loaded: LoadedSharing) -> Measure:
+    """Return the measure that is best, which has a bound."""
+    measure = check_measure("--objective", name, ("shared machine",), loaded.name)
     if measure.name not in BOUNDED:
         raise ScenarioError(
-            f"--objective {objective}: has no bound (search {', '.join(BOUNDED)}, or sweep)"
+            f"--objective {name}: has no bound (search {', '.join(BOUNDED)}, or sweep)"
         )
     if measure.name == "tokens_per_s" and all(job.scenario is None for job in loaded.scenario.jobs):
         raise ScenarioError(
             f"--objective tokens_per_s: no job of {loaded.name} is training (slowdown_mean)"
         )
+    return measure
+
+
+def _freed(
+    loaded: LoadedSharing, free: Sequence[str], changes: tuple[Change, ...]
+) -> tuple[dict[int, Sequence[str]], list[tuple[Change, ...]]]:
+    """Return the rules that each job may have, and the values of each further free key."""
     words, axes = _words(loaded, changes), list[tuple[Change, ...]]()
     for text in free:
         key, values = freed_values(text, [f"jobs.{number}.nodes" for number in words])
@@ -230,7 +263,17 @@ def sharing_request(
     for number, job in enumerate(loaded.scenario.jobs):
         if job.nodes == "best" and number not in words:
             raise ScenarioError(_own_candidates(f"--set jobs.{number}.nodes=best", number))
-    choices = int(np.prod([len(each) for each in (*axes, *words.values())]))
+    return words, axes
+
+
+def _check_choices(
+    loaded: LoadedSharing,
+    axes: Sequence[tuple[Change, ...]],
+    words: Mapping[int, Sequence[str]],
+) -> int:
+    """Return the combinations of rules; reject none and too many, with further free values."""
+    rules = prod(map(len, words.values()))
+    choices = rules * prod(map(len, axes))
     if choices < 2:
         raise ScenarioError(
             f"{loaded.name}: no key is free, all nodes are set (--free jobs.0.nodes=leaves,pods)"
@@ -240,19 +283,7 @@ def sharing_request(
             f"{loaded.name}: {choices:,} combinations of rules and free values, above {MOST:,} (fix"
             " some jobs with --set jobs.0.nodes=contiguous, or give --free jobs.0.nodes=VALUES)"
         )
-    for text in free:
-        key, values = freed_values(text, [text])
-        check_values(loaded, key, values, f"--free {text}")
-    bases, problems = [], Counter[str]()
-    for point in product(*axes):
-        try:
-            bases.append(_Base(point, loaded.changed(point) if point else loaded))
-        except ClustersimError as problem:
-            problems[in_a_line(problem)] += int(np.prod([len(each) for each in words.values()]))
-    if not bases:
-        raise ScenarioError(f"{loaded.name}: {next(iter(problems))}")
-    worst = read_limits(limits, ("shared machine",), loaded.name)
-    return SharingRequest(scenario, changes, tuple(bases), words, measure, worst, problems)
+    return rules
 
 
 def _words(loaded: LoadedSharing, changes: Sequence[Change]) -> dict[int, Sequence[str]]:
