@@ -242,6 +242,8 @@ def coverage_line(coverage: Coverage) -> str:
 the upper end is 1.40 times the lower one in the median.
     """
     whole = coverage.all
+    if not whole.count + whole.without:
+        return "No measured run that could have a prediction interval."
     if whole.share is None:
         return f"No prediction interval for {counted(whole.without, 'measured run')}."
     has = "has" if whole.without == 1 else "have"

@@ -86,4 +86,4 @@ def test_nothing_graded_has_no_coverage():
     """Without a case there is a line without a share."""
     line = coverage_line(coverage_of([], ErrorsByNearness([])))
 
-    assert line == "No prediction interval for 0 measured runs."
+    assert line == "No measured run that could have a prediction interval."
