@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from clustersim.reports.service.text import rows
+from clustersim.reports.service.text import _with_interval, rows
+from clustersim.simulation.service.answer import Statistics
 from clustersim.simulation.service.serve import serve
 from commands import output
 
@@ -121,3 +122,12 @@ def test_an_offline_service_did_not_state_that_its_rates_have_ramp_and_drain(loa
 
     assert result.answer.whole_time is whole
     assert (lines.get("measured", "").startswith("all requests over")) is whole
+
+
+def test_a_time_near_saturation_had_an_interval_of_14741_percent():
+    """Half the width over the time, up to the time itself; beyond it the time is uncertain."""
+    times = Statistics(*[2.0] * 5, intervals={"mean": (1.6, 2.5), "p50": (0.001, 4000.0)})
+
+    assert _with_interval(times, "mean", 2.0) == "2 s +/- 25 %"
+    assert _with_interval(times, "p50", 2.0) == "2 s (uncertain)"
+    assert _with_interval(times, "p99", 2.0) == "2 s"
