@@ -92,8 +92,11 @@ class Job:
 
     def communicator(self, groups: Integers) -> Communicator:
         """Return the communicator of groups of devices that run a collective at the same time."""
-        compute = partial(Communicator, self.cluster, groups, self.algorithms)
-        return self.kept("communicator", groups, compute)
+        return self.kept("communicator", groups, partial(self._communicator, groups))
+
+    def _communicator(self, groups: Integers) -> Communicator:
+        off = self.framework.algorithms_off
+        return Communicator(self.cluster, groups, self.algorithms, off)
 
     def kept(self, kind: Hashable, groups: Integers, compute: Callable[[], T]) -> T:
         """Return what depends on groups of devices and on the prescribed algorithms alone.
@@ -102,8 +105,8 @@ class Job:
         ----------
         kind : of result, which distinguishes it from others about the same groups
         """
-        fixed = tuple(sorted(self.algorithms.items()))
-        key = kind, groups.shape, groups.tobytes(), fixed
+        fixed, off = tuple(sorted(self.algorithms.items())), tuple(self.framework.algorithms_off)
+        key = kind, groups.shape, groups.tobytes(), fixed, off
         return self.cluster.kept.get(key, groups.size, compute)
 
     def communicators(self, groups: Integers) -> list[tuple[Integers, Communicator]]:
@@ -122,7 +125,7 @@ class Job:
         numbers, _ = arrangements(self.cluster, groups.reshape(-1, members))
         kinds = numbered(numbers.reshape(rows, of_row))
         parts = (np.flatnonzero(kinds == kind) for kind in range(kinds.max() + 1))
-        return [(part, Communicator(self.cluster, groups[part], self.algorithms)) for part in parts]
+        return [(part, self._communicator(groups[part])) for part in parts]
 
     @cached_property
     def device(self) -> Accelerator:

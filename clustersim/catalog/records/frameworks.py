@@ -21,6 +21,7 @@ from clustersim.catalog.facts import (
     Whole,
 )
 from clustersim.catalog.launching import LaunchArguments, Program
+from clustersim.catalog.libraries import Algorithm
 
 
 class StateBytes(Strict):
@@ -314,13 +315,15 @@ class FrameworkRecord(Record):
     before it issues the next, so that its time adds to that of the device.  `context` is the
     methods by which ranks can share a sequence, and `experts` how layers with experts run; neither
     is offered if missing.  `libraries` is the collective libraries of the machines that its figures
-    are of, by their `software`; any if missing.  `launch` is the arguments of a job, by the program
+    are of, by their `software`; any if missing.  `algorithms_off` is what its launch scripts turn
+    off in these libraries; nothing if missing.  `launch` is the arguments of a job, by the program
     that it is launched as, null where that of the extended file is none of this one.
     """
 
     kind: Literal["framework"]
     extends: str | None = None
     libraries: Fact[list[str]] | None = None
+    algorithms_off: Usual[tuple[Algorithm, ...]] = ()
     schedules: Fact[list[str]]
     zero: Fact[list[int]]
     vocab_multiple: Fact[Count]

@@ -7,10 +7,10 @@ algorithm and protocol that the tuner ranks fastest, unless the scenario prescri
 """
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -87,6 +87,10 @@ class Load:
         return int(row.links[np.argmax(row.values / capacities[row.links])])
 
 
+RING: Final = ("reduce-scatter", "all-gather")
+"""The two rounds of an all-reduce over a ring."""
+
+
 class Communicator:
     """Groups of devices that run the same collectives at the same time.
 
@@ -97,6 +101,7 @@ class Communicator:
     ----------
     groups : devices of each group in rank order; or of each group of each row
     fixed : prescribed algorithms, by operation
+    off : algorithms that the caller turns off in the library
 
     Raises
     ------
@@ -109,6 +114,7 @@ class Communicator:
         cluster: Cluster,
         groups: ArrayLike,
         fixed: Mapping[str, Prescribed] | None = None,
+        off: Collection[str] = (),
     ) -> None:
         self.cluster = cluster
         devices = np.asarray(groups, dtype=np.int64)
@@ -119,6 +125,7 @@ class Communicator:
         shared = _share_nodes(cluster, self._devices[0])
         self.span = span._replace(shared=shared, box=self._first.span.box)
         self._fixed = fixed or {}
+        self._off = frozenset(off)
         self._loads: dict[tuple[str, str], Load] = {}
         self._seconds: dict[tuple[str, str], Floats] = {}
         self._costs: dict[tuple[str, float, int], Cost] = {}
@@ -162,12 +169,15 @@ class Communicator:
         """
         key = operation, nbytes, row
         if key not in self._costs:
-            names = self.choices(operation)
-            costs = [self.cost_of(name, operation, nbytes, row) for name in names]
+            chosen = self._first_of(self.choices(operation), *key)
             if len(self._costs) >= MOST_COSTS:
                 self._costs.clear()
-            self._costs[key] = self._in_table(ranked_first(costs), *key)
+            self._costs[key] = self._in_table(chosen, *key)
         return self._costs[key]
+
+    def _first_of(self, names: Sequence[str], operation: str, nbytes: float, row: int) -> Cost:
+        """Return the cost by the algorithm that the library ranks first among some."""
+        return ranked_first([self.cost_of(name, operation, nbytes, row) for name in names])
 
     def seconds(self, operation: str, nbytes: Floats) -> Floats:
         """Return the times of operations on uncontended links [s]."""
@@ -188,12 +198,25 @@ class Communicator:
         if times is None:
             return chosen
         start, moving = times
+        if self._is_off(operation, nbytes, row):
+            halves = (transfer_times(device, each, ranks, nbytes / rate, ring) for each in RING)
+            moving = max(moving, sum(half[1] for half in halves if half))
         pace = float(self.seconds_per_byte(chosen.algorithm, operation)[row])
         wire = nbytes * float(self.load(chosen.algorithm, operation).units[row])
         moving = max(moving, nbytes * pace)
         pace_of_flow = wire / moving if moving else math.inf
         latency = start + library.skew
         return Cost(chosen.algorithm, TABLE, latency, wire, pace_of_flow, latency + moving)
+
+    def _is_off(self, operation: str, nbytes: float, row: int) -> bool:
+        """Return whether a table of all-reduces is of an algorithm that is turned off.
+
+        Then the ring takes its place: a reduce-scatter, and an all-gather of the result.
+        """
+        if operation != "all-reduce" or not self._off:
+            return False
+        names = self._possible(operation)
+        return self._first_of(names, operation, nbytes, row).algorithm in self._off
 
     def cost_of(self, algorithm: str, operation: str, nbytes: float, row: int = 0) -> Cost:
         """Return the cost of an uncontended operation by one algorithm, with its best protocol."""
@@ -230,15 +253,22 @@ class Communicator:
                 raise PlanError(f"{where}: '{name}' {problem}")
             return [name]
         library = self.cluster.library
-        names = library.choices.get(operation, ())
-        possible = [name for name in names if not self.obstacle(name, operation)]
+        possible = [name for name in self._possible(operation) if name not in self._off]
         if not possible:
-            reasons = "; ".join(f"{name} {self.obstacle(name, operation)}" for name in names)
+            reasons = "; ".join(
+                f"{name} {self.obstacle(name, operation) or 'is turned off by the framework'}"
+                for name in library.choices.get(operation, ())
+            )
             raise PlanError(
                 f"collectives.{operation}: library '{library.name}' has no algorithm for this group"
                 f" ({reasons or 'its file names none for this operation'})"
             )
         return possible
+
+    def _possible(self, operation: str) -> list[str]:
+        """Return the algorithms of the library that these groups allow, also those turned off."""
+        names = self.cluster.library.choices.get(operation, ())
+        return [name for name in names if not self.obstacle(name, operation)]
 
     def signatures(self, operations: Sequence[str]) -> list[Hashable]:
         """Return for each row what the costs of operations depend on.

@@ -356,6 +356,38 @@ def test_rings_of_a_frontier_node_use_links_within_their_width():
     assert max(full) == pytest.approx(1.0)
 
 
+def _all_reduce(off, nbytes):
+    """Return the cost on the 8 H100 of a node, without some algorithms."""
+    cluster = machine("dgx-h100", 1, issuer="training")
+    return Communicator(cluster, [range(8)], off=off).cost("all-reduce", nbytes)
+
+
+@pytest.mark.parametrize("mib", [64, 256])
+def test_an_all_reduce_without_the_switch_takes_a_scatter_and_a_gather(mib):
+    """Both are rings, so that sequence parallelism neither gains nor loses by its collectives."""
+    nbytes = mib * 2**20
+    communicator = Communicator(machine("dgx-h100", 1, issuer="training"), [range(8)])
+    halves = [communicator.cost(each, nbytes) for each in ("reduce-scatter", "all-gather")]
+    cost = _all_reduce(["nvls", "nvls-tree"], nbytes)
+
+    assert cost.algorithm == "ring"
+    assert cost.seconds - cost.latency == pytest.approx(
+        sum(half.seconds - half.latency for half in halves), rel=0.005
+    )
+    assert cost.seconds > _all_reduce([], nbytes).seconds
+
+
+def test_small_all_reduces_are_rings_with_and_without_the_switch():
+    """NCCL chooses none in the switch for 256 KiB, so that turning it off changes nothing."""
+    assert _all_reduce(["nvls"], 2**18).seconds == _all_reduce([], 2**18).seconds
+
+
+def test_a_library_without_algorithms_is_an_error():
+    """A framework that turns off all that a library has for an operation is stated as such."""
+    with pytest.raises(PlanError, match="ring is turned off by the framework"):
+        _all_reduce(["ring", "tree", "nvls", "nvls-tree", "sharp"], 1e6)
+
+
 def test_rings_of_a_frontier_node_carry_150_gb_a_second():
     """The 8 GCDs have four rings of 50 GB/s x 0.75 = 37.5 GB/s of payload: 150 GB/s.
 
