@@ -157,3 +157,12 @@ def test_an_engine_that_reserves_whole_requests_preempts_none():
     assert found["vllm"].queue.preemptions > 0
     held = found["tensorrt-llm"].kv.capacity_tokens // 3_500
     assert found["tensorrt-llm"].counts.mean_batch <= held
+
+
+def test_a_prompt_recomputed_after_its_first_token_is_no_transfer():
+    """With cached prompts the first token waits for admission alone, also of preempted requests."""
+    load = {"concurrency": 400, "input": 500, "output": 3_000, "requests": 400, "cached": True}
+    found = serve("llama3-8b-h100-formats", {"load": load}).answer
+
+    assert found.queue.preemptions > 0
+    assert sum(found.ttft_attribution.values()) == pytest.approx(found.ttft_s.mean)

@@ -215,3 +215,10 @@ def test_a_run_needs_no_storage():
     assert answer.checkpoint.storage == "assumed storage of a DGX SuperPOD"
     assert "reference architecture" in answer.assumed["cluster.storage"]
     assert answer.checkpoint.bandwidth <= 4e9 * answer.nodes
+
+
+def test_a_run_of_a_hundredth_of_a_token_takes_a_step():
+    """A part of a step that the run needs is a whole one, however small."""
+    answer = run("training.tokens=0.01")
+
+    assert [stage.steps for stage in answer.stages] == [1]

@@ -6,7 +6,7 @@ import random
 import time
 from concurrent.futures import wait
 from dataclasses import replace
-from itertools import product
+from itertools import product, takewhile
 from statistics import median
 from types import SimpleNamespace
 
@@ -19,6 +19,7 @@ from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError
 from clustersim.exporters.arguments import launch_of, layout_arguments
 from clustersim.memory.peak import estimate_memory
+from clustersim.program.schedules import SCHEDULES
 from clustersim.runs.executors import _Pool
 from clustersim.scenario.load import load
 from clustersim.simulation.limits import read_limits
@@ -31,10 +32,11 @@ from clustersim.studies.search.service import candidates
 from clustersim.studies.search.step.arguments import allows, split_limits
 from clustersim.studies.search.step.lower_bound.columns import Column
 from clustersim.studies.search.step.lower_bound.layout_values import Cell, Layout, Mesh, Shape
-from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
+from clustersim.studies.search.step.lower_bound.step_bound import StepBounds, first_forwards
 from clustersim.studies.search.step.own_layout import own_layout
 from clustersim.studies.search.step.space import FREE, Choices, Space
 from clustersim.studies.search.text import distinct, rows
+from clustersim.timeline import FORWARD
 from clustersim.units import GIB
 from commands import output, printed
 from small import small
@@ -778,3 +780,19 @@ def test_layouts_were_paragraphs_each_twice(found):
     assert all(len({row[i] for row in table.rows}) > 1 for i in keys)
     assert section.prose[0].startswith("All of these layouts have ")
     assert "text" not in table.styles
+
+
+@pytest.mark.parametrize("name", sorted(SCHEDULES))
+@pytest.mark.parametrize("stages", [1, 2, 3, 4, 8])
+def test_first_forwards_of_a_long_batch_are_those_of_its_schedule(name, stages):
+    """A batch of 10^9 tokens has 244,140 microbatches; its first forwards need no list of them."""
+    schedule = SCHEDULES[name]
+    least, most = schedule.chunks
+    for chunks, microbatches in product(range(least, (most or 3) + 1), range(1, 12 * stages)):
+        if schedule.obstacle and schedule.obstacle(stages, microbatches, chunks):
+            continue
+        steps = schedule.steps(0, stages, microbatches, chunks)
+        first = [step.chunk for step in takewhile(lambda step: step.kind == FORWARD, steps)]
+        forwards, _ = first_forwards(schedule, stages, microbatches, chunks)
+
+        assert forwards == tuple(map(first.count, range(chunks))), (chunks, microbatches)

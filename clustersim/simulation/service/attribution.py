@@ -81,7 +81,7 @@ def first_token_attribution(
     means = {
         "frontend": _mean(requests.reached - requests.arrival),
         "queue": _mean(requests.admitted - requests.reached),
-        "transfer": _mean((requests.first - requests.prompted)[~np.isnan(requests.prompted)]),
+        "transfer": _mean(np.fmax(0.0, requests.first - requests.prompted)),
     }
     whole = _mean(requests.first - requests.arrival)
     processed = max(0.0, whole - sum(means.values()))

@@ -193,7 +193,7 @@ def _run_stages(loaded: Loaded, training: Training) -> list[RunStage]:
             )
         remaining -= tokens
         if tokens > 0:
-            steps = ceil(tokens / batch.tokens - 1e-9)
+            steps = max(1, ceil(tokens / batch.tokens - 1e-9))
             stages.append(RunStage(tokens, steps, result))
     if remaining is not None and remaining > 0.5:
         raise PlanError(

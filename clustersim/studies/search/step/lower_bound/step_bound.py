@@ -306,20 +306,22 @@ def first_forwards(
 ) -> tuple[tuple[int, ...], int]:
     """Return how many forwards of each chunk the first stage runs before its first backward.
 
-    And the chunk of that backward.  A schedule begins alike for all long batches, unless all
-    forwards come first.
+    And the chunk of that backward.  A schedule begins alike for all long batches of one remainder
+    over its stages, unless all forwards come first.
 
     >>> from clustersim.program.schedules import SCHEDULES
     >>> first_forwards(SCHEDULES["1f1b"], stages=4, microbatches=64, chunks=1)
     ((4,), 0)
-    >>> first_forwards(SCHEDULES["gpipe"], stages=4, microbatches=64, chunks=1)
-    ((64,), 0)
+    >>> first_forwards(SCHEDULES["gpipe"], stages=4, microbatches=10**9, chunks=1)
+    ((1000000000,), 0)
     """
-    short = PERIODS * stages
-    if schedule.shape is None and microbatches > short and microbatches % stages == 0:
+    short = PERIODS * stages + microbatches % stages
+    if schedule.shape is None and microbatches > short:
+        copies = schedule.wired(stages, chunks).copies
         forwards, chunk = first_forwards(schedule, stages, short, chunks)
-        if sum(forwards) < short * chunks // schedule.wired(stages, chunks).copies:
+        if sum(forwards) < short * chunks // copies:
             return forwards, chunk
+        return tuple(count + (microbatches - short) // copies for count in forwards), chunk
     counts = [0] * chunks
     for step in schedule.steps(0, stages, microbatches, chunks):
         if step.kind != FORWARD:
