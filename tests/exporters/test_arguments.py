@@ -152,10 +152,11 @@ def test_an_importer_has_each_option_that_is_exported():
     unknown = []
     for _, name, program, arguments in profiles():
         reader = reader_of(program, arguments)
+        ignored = reader.ignored()
         for option in options_of(arguments):
             names = {option, option.partition(".")[2]}  # of Megatron-Bridge without the section
             if names.isdisjoint(reader.reads) and not any(
-                reason_of(each, reader.ignored) for each in names
+                reason_of(each, ignored) for each in names
             ):
                 unknown.append(f"{name}: {option}")
 

@@ -17,6 +17,7 @@ from clustersim.importers.draft import Choices
 from clustersim.importers.launch.formats import LAUNCHES, launch_format
 from clustersim.importers.launch.serving import catalogue_model
 from clustersim.importers.launch.syntax.shell import MOST_LINES, read_commands
+from clustersim.importers.launch.table import reason_of
 from clustersim.importers.registry import import_file, import_source
 from clustersim.importers.source import Source, as_source
 from clustersim.scenario.load import LoadedService, load, load_any, load_service
@@ -103,7 +104,7 @@ def test_a_launch_file_is_found_by_its_content_and_runs(name):
 def test_every_documented_option_is_read_or_ignored_with_a_reason(name):
     """Of the framework's own list no option is unknown, and none is both read and ignored."""
     launch, _ = LAUNCHES[name]
-    ignored = launch.ignored
+    ignored = launch.ignored()
     unknown = [
         option
         for option in listed(name)
@@ -114,6 +115,18 @@ def test_every_documented_option_is_read_or_ignored_with_a_reason(name):
     assert unknown == []
     assert not {*launch.reads} & {*ignored}
     assert all(reason for reason in ignored.values())
+
+
+def test_the_name_of_an_option_counts_before_patterns_and_longer_ones_before_shorter_ones():
+    """The order of the lists has no effect."""
+    table = {"save*": "a", "save-retain-*": "b", "save": "c"}
+
+    assert [reason_of(name, table) for name in ("save", "save-interval", "load")] == [
+        "c",
+        "a",
+        None,
+    ]
+    assert reason_of("save-retain-interval", table) == "b"
 
 
 @pytest.mark.parametrize("name", CASES)

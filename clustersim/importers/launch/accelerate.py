@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from clustersim.importers.launch import fsdp
-from clustersim.importers.launch.fsdp import START, put_sharding
+from clustersim.importers.launch.fsdp import put_sharding
 from clustersim.importers.launch.syntax.yaml_file import yaml_options
-from clustersim.importers.launch.table import Given, Launch, Reads, count, one_of
+from clustersim.importers.launch.table import Given, Launch, Reads, count, ignored, one_of, under
 
 READS: Final[Reads] = {
     "distributed-type": one_of("of.type", {"FSDP": "sharded", "MULTI_GPU": "whole"}),
@@ -20,32 +20,6 @@ READS: Final[Reads] = {
     **{f"fsdp-config.fsdp-{name}": read for name, read in fsdp.READS.items()},
 }
 """Options that are read, each with its key."""
-
-_OTHER: Final = "not modelled within FSDP of PyTorch: set plan"
-
-IGNORED: Final[Mapping[str, str]] = {
-    **{f"fsdp-config.fsdp-{name}": why for name, why in fsdp.IGNORED.items()},
-    "parallelism-config.*": _OTHER,
-    "tp-size": _OTHER,
-    "megatron-lm-config.*": _OTHER,
-    "deepspeed-config.*": _OTHER,
-    "dynamo-config.*": "modelled without compilation",
-    "fp8-config.*": "of mixed-precision fp8",
-    "downcast-bf16": "of TPUs",
-    "tpu-*": "of TPUs",
-    "gradient-accumulation-steps": "set batch.global",
-    "enable-cpu-affinity": "the host is that of the profile",
-    "use-cpu": "the machine is named",
-    "gpu-ids": "the machine is named",
-    "machine-rank": START,
-    "main-process-*": START,
-    "main-training-function": START,
-    "same-network": START,
-    "compute-environment": START,
-    "rdzv-*": START,
-    "debug": "logging",
-}
-"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
 
 
 def _finish(given: Given) -> None:
@@ -60,5 +34,9 @@ def _finish(given: Given) -> None:
     given.assume("batch.sequence", 2048, "not in the file: set batch.sequence")
 
 
-ACCELERATE: Final = Launch(yaml_options, READS, IGNORED, _finish)
+def _ignored() -> Mapping[str, str]:
+    return {**under("fsdp-config.fsdp-", ignored("fsdp")), **ignored("accelerate")}
+
+
+ACCELERATE: Final = Launch(yaml_options, READS, _ignored, _finish)
 """Configurations of Accelerate."""

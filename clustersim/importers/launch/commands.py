@@ -5,7 +5,7 @@ srun --nodes 4 torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 32
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -39,12 +39,6 @@ READS: Final[Reads] = {
     ),
 }
 """Options of launchers and batch files that are read."""
-
-IGNORED: Final[Mapping[str, str]] = {
-    "launch.*": "of the launcher",
-    "batch.*": "of the batch system",
-}
-"""The other ones."""
 
 
 def launching(source: Source, program: Program) -> tuple[Command, int]:

@@ -10,7 +10,7 @@ commit 0234833.
 """
 
 import re
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ from clustersim.importers.launch.table import (
     Reads,
     count,
     flag,
+    ignored,
     number,
     one_of,
     switch,
@@ -142,131 +143,6 @@ TRAINER: Final[Reads] = {
     "launch.num-machines": commands.READS["launch.nodes"],
 }  # fmt: skip
 """Options of scripts of the Trainer, and of the launcher ``deepspeed``."""
-
-_LOSS: Final = "changes the loss, not the time of a step"
-_LOG: Final = "logging"
-_SAVES: Final = "checkpoints: state a run in the section training"
-_DATA: Final = "data loading is not modelled"
-_LENGTH: Final = "length of the run: set the section training"
-_BUCKETS: Final = "buckets are those of the profile"
-_TRACE: Final = "weights are released after each layer, in the order of the layers"
-_HOST: Final = "copies to the host are those of the machine"
-_SCALE: Final = "the scale of the loss does not change the time of a step"
-
-IGNORED: Final[Mapping[str, str]] = {
-    "-comment": "a comment",
-    "zero-optimization.allgather-partitions": "new weights are gathered by an all-gather",
-    "zero-optimization.allgather-bucket-size": _BUCKETS,
-    "zero-optimization.contiguous-gradients": "gradients are copied into buckets",
-    "zero-optimization.round-robin-gradients": "not modelled: copies of gradients by several ranks",
-    "zero-optimization.sub-group-size": "the optimiser step is one pass",
-    "zero-optimization.stage3-param-persistence-threshold": "norms and biases stay on each rank",
-    "zero-optimization.stage3-model-persistence-threshold": "norms and biases stay on each rank",
-    "zero-optimization.stage3-max-*": _TRACE,
-    "zero-optimization.stage3-module-granularity-threshold": _TRACE,
-    "zero-optimization.stage3-use-all-reduce-for-fetch-params": "weights are all-gathered",
-    "zero-optimization.stage3-allgather-sequential": "weights are gathered module by module",
-    "zero-optimization.stage3-partition-stream-chunk-size": "start of the job",
-    "zero-optimization.stage3-gather-*": _SAVES,
-    "zero-optimization.gather-16bit-*": _SAVES,
-    "zero-optimization.load-from-fp32-weights": _SAVES,
-    "zero-optimization.elastic-checkpoint": _SAVES,
-    "zero-optimization.pipeline-loading-checkpoint": _SAVES,
-    "zero-optimization.zero-hpz-partition-size": "not modelled: a second copy of weights in a node",
-    "zero-optimization.zero-quantized-nontrainable-weights": "all weights are trained",
-    "zero-optimization.zero-quantized-gradients": "not modelled: gradients are reduced in 16 bits",
-    "zero-optimization.zeropp-loco-param*": "of zero-quantized-gradients",
-    "zero-optimization.mics-hierarchical-params-gather": "the collective library chooses",
-    "zero-optimization.offload-optimizer.*": _HOST,
-    "zero-optimization.offload-param.*": _HOST,
-    "zero-optimization.cpu-offload-use-pin-memory": _HOST,
-    "zero-optimization.zenflow*": "not modelled: the host updates next to later steps",
-    "zero-optimization.memory-efficient-linear": "linear layers keep their input alone",
-    "zero-optimization.override-module-apply": "start of the job",
-    "zero-optimization.ignore-unused-parameters": "all weights have gradients",
-    "zero-optimization.legacy-stage1": "without effect in present releases",
-    "zero-optimization.save-muon-*": "modelled as Adam with 32-bit moments",
-    "zero-optimization.leaf-module*": "layers are of plain modules",
-    "zero-optimization.log-trace-cache-warnings": _LOG,
-    "zero-optimization.enable-sanity-checks": _LOG,
-    "fp16.*": _SCALE,
-    "bf16.immediate-grad-update": "gradients are added after each microbatch",
-    "bf16.check-grad-overflow": _SCALE,
-    "amp.*": "not modelled: mixed precision of Apex",
-    "torch-autocast.*": "not modelled: products in 16 bits on 32-bit weights",
-    "activation-checkpointing.contiguous-memory-optimization": "a layer keeps its own input",
-    "activation-checkpointing.number-checkpoints": "a layer keeps its own input",
-    "activation-checkpointing.synchronize-checkpoint-boundary": "for profiles only",
-    "activation-checkpointing.profile": _LOG,
-    "optimizer.*": "modelled as a fused Adam with 32-bit moments",
-    "zero-allow-untested-optimizer": "modelled as a fused Adam with 32-bit moments",
-    "zero-force-ds-cpu-optimizer": "the host runs a vectorised Adam",
-    "scheduler.*": _LOSS,
-    "gradient-clipping": "gradients are clipped by their norm, as is usual",
-    "prescale-gradients": _LOSS,
-    "gradient-predivide-factor": _LOSS,
-    "sparse-gradients": "gradients are dense",
-    "disable-allgather": "new weights are gathered by an all-gather",
-    "managed-gradient-accumulation": "the step follows the last microbatch",
-    "seq-parallel-comm-data-type": "gradients of shared sequences are reduced as the others",
-    "tensor-parallel.*": "tensor ranks are those of autotp-size",
-    "pipeline.*": "pipelines are of other modules: set plan.pipeline",
-    "elasticity.*": "the number of devices is fixed",
-    "compile.*": "modelled without compilation",
-    "graph-harvesting": "kernels are issued one by one",
-    "use-data-before-expert-parallelism": "no experts in this profile",
-    "sparse-attention.*": "not modelled: sparse attention",
-    "progressive-layer-drop.*": "not modelled: layers that a step skips",
-    "compression-training.*": "not modelled: compression during training",
-    "quantize-training.*": "not modelled: compression during training",
-    "eigenvalue.*": "not modelled: compression during training",
-    "curriculum-learning.*": "sequences are full",
-    "data-efficiency.*": "sequences are full",
-    "aio.*": "of offload to NVMe",
-    "hybrid-engine.*": "not modelled: generation between steps",
-    "vocabulary-size": "the vocabulary is that of the model",
-    "checkpoint.*": _SAVES,
-    "nebula.*": _SAVES,
-    "dataloader-drop-last": _DATA,
-    "autotuning.*": "start of the job",
-    **dict.fromkeys(
-        ("steps-per-print", "wall-clock-breakdown", "memory-breakdown", "dump-state",
-         "flops-profiler.*", "tensorboard.*", "wandb.*", "csv-monitor.*", "comet.*", "monitor*",
-         "comms-logger.*"),
-        _LOG,
-    ),
-    # Options of scripts
-    **dict.fromkeys(_CONFIGURATIONS, "the options of this file are read"),
-    **dict.fromkeys(
-        ("learning-rate", "weight-decay", "adam-*", "warmup-*", "lr-scheduler-*", "max-grad-norm",
-         "seed", "data-seed", "optim", "optim-*"),
-        _LOSS,
-    ),
-    **dict.fromkeys(
-        ("num-train-epochs", "max-steps", "do-*", "eval-*", "evaluation-strategy",
-         "per-device-eval-batch-size", "max-eval-samples"),
-        _LENGTH,
-    ),
-    **dict.fromkeys(("save-*", "output-dir", "overwrite-*", "resume-*", "load-best-*"), _SAVES),
-    **dict.fromkeys(("logging-*", "report-to", "run-name", "disable-tqdm"), _LOG),
-    **dict.fromkeys(
-        ("dataset*", "data-*", "train-file", "validation-*", "dataloader-*", "preprocessing-*",
-         "max-train-samples", "group-by-length", "remove-unused-columns"),
-        _DATA,
-    ),
-    "gradient-checkpointing-kwargs": "of gradient-checkpointing",
-    "tf32": "the precision is that of bf16 and fp16",
-    "torch-dtype": "the precision is that of bf16 and fp16",
-    "tokenizer-*": "tokenizer: the vocabulary is that of the model",
-    "use-fast-tokenizer": "tokenizer: the vocabulary is that of the model",
-    "config-*": "the shape is that of the model",
-    "trust-remote-code": "start of the job",
-    "low-cpu-mem-usage": "start of the job",
-    "ddp-timeout": "start of the job",
-    "torch-compile*": "modelled without compilation",
-    "local-rank": "start of the job",
-}  # fmt: skip
-"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
 
 
 def _finish(given: Given) -> None:
@@ -404,7 +280,7 @@ def _memory(given: Given) -> None:
 DEEPSPEED: Final = Launch(
     _options,
     {**CONFIGURATION, **TRAINER, **commands.READS},
-    {**commands.IGNORED, **IGNORED},
+    partial(ignored, "commands", "deepspeed"),
     _finish,
 )
 """Configurations and scripts of DeepSpeed."""

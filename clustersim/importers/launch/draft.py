@@ -103,7 +103,7 @@ def scenario_draft(source: Source, launch: Launch, choices: Choices) -> LaunchDr
         in one line, when it is incomplete or contradicts itself or the machine.
     """
     given = Given(source)
-    given.take(launch.options(source), launch.reads, launch.ignored)
+    given.take(launch.options(source), launch.reads, launch.ignored())
     if not given.read:
         raise ScenarioError(f"{escaped(source.file)}: has no option that is known (--format?)")
     _model_by_name(given, choices)

@@ -41,23 +41,6 @@ READS: Final[Reads] = {
 }
 """Options of the plugin that are read, without their prefix, each with its key."""
 
-START: Final = "start of the job"
-SAVES: Final = "checkpoints: state a run in the section training"
-_UNIT: Final = "a unit is a layer"
-
-IGNORED: Final[Mapping[str, str]] = {
-    "version": "modelled as FSDP1",
-    "auto-wrap-policy": _UNIT,
-    "transformer-layer-cls-to-wrap": _UNIT,
-    "min-num-params": _UNIT,
-    "forward-prefetch": "the host issues the next gather early",
-    "use-orig-params": "weights are one flat tensor for each unit",
-    "cpu-ram-efficient-loading": START,
-    "sync-module-states": START,
-    "state-dict-type": SAVES,
-}
-"""The other ones of the plugin, each with the reason."""
-
 
 def put_sharding(given: Given, usual: str = "FULL_SHARD") -> None:
     """State the stage, the ranks of a shard and the offload, of a strategy or the usual one."""

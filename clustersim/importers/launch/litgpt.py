@@ -11,13 +11,12 @@ Lightning-AI/pytorch-lightning, src/lightning/fabric/plugins/precision/fsdp.py.
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from clustersim.importers.launch import commands
 from clustersim.importers.launch.adapters import put_adapters
 from clustersim.importers.launch.fsdp import (
-    SAVES,
-    START,
     put_moments,
     put_narrow_states,
     put_sharding,
@@ -32,6 +31,7 @@ from clustersim.importers.launch.table import (
     Reads,
     count,
     flag,
+    ignored,
     number,
     one_of,
     switch,
@@ -142,45 +142,6 @@ READS: Final[Reads] = {
     **dict.fromkeys(("optimizer", "optimizer.class-path"), word("of.optimiser")),
 }  # fmt: skip
 """Options that are read, each with its key."""
-
-_LOSS: Final = "changes the loss, not the time of a step"
-_LENGTH: Final = "length of the run: set the section training"
-_SHAPE: Final = "not part of the shape"
-_DATA: Final = "data loading is not modelled"
-
-IGNORED: Final[Mapping[str, str]] = {
-    "config": "the options of this file are read",
-    "model-config.n-expert*": "experts are not read: set model",
-    "model.n-expert*": "experts are not read: set model",
-    "model-config.moe-*": "experts are not read: set model",
-    "model-config.sliding-window-*": "windows are not read: set model",
-    "model-config.lm-head-bias": "logits without biases",
-    "model.lm-head-bias": "logits without biases",
-    "model-config.*": _SHAPE,
-    "model.*": _SHAPE,
-    "initial-checkpoint-dir": START,
-    "lora-alpha": _LOSS,
-    "optimizer.*": _LOSS,
-    "train.save-interval": SAVES,
-    "train.log-interval": "logging",
-    "train.epochs": _LENGTH,
-    "train.max-tokens": _LENGTH,
-    "train.max-steps": _LENGTH,
-    "train.max-time": _LENGTH,
-    "train.max-norm": "gradients are clipped by their norm, as is usual",
-    "train.*": _LOSS,
-    "eval.*": "evaluations: state a run in the section training",
-    "data.*": _DATA,
-    "data": _DATA,
-    "tokenizer-dir": "tokenizer: the vocabulary is that of the model",
-    "out-dir": SAVES,
-    "resume": SAVES,
-    "access-token": START,
-    "seed": _LOSS,
-    "logger-name": "logging",
-    "log.*": "logging",
-}
-"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
 
 
 def _finish(given: Given) -> None:
@@ -294,6 +255,6 @@ def _adapters(given: Given, task: str, single: bool) -> None:
 
 
 LITGPT: Final = Launch(
-    _options, {**READS, **commands.READS}, {**commands.IGNORED, **IGNORED}, _finish
+    _options, {**READS, **commands.READS}, partial(ignored, "commands", "litgpt"), _finish
 )
 """Configurations and commands of litgpt."""

@@ -16,8 +16,6 @@ from typing import Any, Final
 from clustersim.importers.launch.adapters import put_adapters
 from clustersim.importers.launch.fsdp import (
     PREFETCH,
-    SAVES,
-    START,
     put_moments,
     put_sharding,
     strategy,
@@ -32,6 +30,7 @@ from clustersim.importers.launch.table import (
     Reads,
     count,
     flag,
+    ignored,
     number,
     one_of,
     switch,
@@ -140,108 +139,6 @@ READS: Final[Reads] = {
 }
 """Options that are read, each with its key."""
 
-_LOSS: Final = "changes the loss, not the time of a step"
-_DATA: Final = "data loading is not modelled"
-_LENGTH: Final = "length of the run: set the section training"
-_NAMED: Final = "the shape is that of the model that is named: set model"
-_EXPERTS: Final = "of experts, which this profile has none of"
-_EVALUATION: Final = "evaluations: state a run in the section training"
-
-IGNORED: Final[Mapping[str, str]] = {
-    "variables.*": "variables of the file: read where they are used",
-    "model.config-overrides.*": _NAMED,
-    "model.pretrained": START,
-    "model.init-*": START,
-    "model.use-auth-token": START,
-    "model.trust-remote-code": START,
-    "model.allow-embedding-resizing": START,
-    "model.use-logits": "metrics of evaluations",
-    "model.use-train-metrics": "metrics of each microbatch are those of the profile",
-    "model.verbose": "logging",
-    "model.loss-fn": "the loss is one kernel of the profile",
-    "model.fc-type*": "products are those of PyTorch",
-    "model.low-precision-layernorm": "norms are of 16 bits in this profile",
-    "model.norm-eps": _LOSS,
-    "model.logit-scale": _LOSS,
-    "model.embedding-fraction": _LOSS,
-    "model.residual-modification": _LOSS,
-    "model.residual-coeff": _LOSS,
-    "model.final-logit-softcapping": "not modelled: limits of the logits",
-    "model.use-cache": "of inference",
-    "model.use-pad-tok-in-ffn": "sequences are full",
-    "model.activation-checkpointing-target": "recomputation is of whole layers: set recompute.ops",
-    "model.block-overrides*": "layers are alike",
-    "model.load-in-8bit": "not modelled: frozen weights of 8 bits",
-    "model.attn-config.qk-*": "not modelled: norms of queries and keys",
-    "model.attn-config.clip-qkv": "not modelled: limits of queries, keys and values",
-    "model.attn-config.attn-uses-sequence-id": "attention over whole sequences",
-    "model.attn-config.prefix-lm": "attention over whole sequences",
-    "model.attn-config.fused-qkv": "queries, keys and values are one product",
-    "model.attn-config.*": _LOSS,
-    "model.ffn-config.moe-*": _EXPERTS,
-    "model.ffn-config.mlp-*": _EXPERTS,
-    "model.ffn-config.*": "the MLP is that of the profile",
-    "model.peft-config.*": _LOSS,
-    "model.tokenizer-name": "tokenizer: the vocabulary is that of the model",
-    "tokenizer.*": "tokenizer: the vocabulary is that of the model",
-    "optimizer.*": _LOSS,
-    "scheduler.*": _LOSS,
-    "algorithms.*": "gradients are clipped by their norm, as is usual",
-    "seed": _LOSS,
-    "global-seed": "variables of the file: read where they are used",
-    "data-local": "variables of the file: read where they are used",
-    "data-remote": "variables of the file: read where they are used",
-    "tokenizer-name": "variables of the file: read where they are used",
-    "train-loader.*": _DATA,
-    "max-duration": _LENGTH,
-    "device-train-batch-size": "follows from global_train_batch_size",
-    "device-train-grad-accum": "follows from global_train_batch_size",
-    "n-gpus": "the machine is named",
-    "accumulate-train-batch-on-tokens": _LOSS,
-    "eval-*": _EVALUATION,
-    "device-eval-*": _EVALUATION,
-    "icl-*": _EVALUATION,
-    "save-*": SAVES,
-    "load-*": SAVES,
-    "autoresume": SAVES,
-    "only-hf-checkpoint": SAVES,
-    "only-composer-checkpoint": SAVES,
-    "compile-config*": "modelled without compilation",
-    "max-split-size-mb": "the allocator is that of the profile",
-    "expandable-segments": "the allocator is that of the profile",
-    "cuda-load-lazy": START,
-    "code-paths": START,
-    "dist-timeout": START,
-    "spin-dataloaders": START,
-    "fsdp-config": "the defaults of Composer",
-    "fsdp-config.mixed-precision.*": "weights are gathered in 16 bits",
-    "fsdp-config.activation-checkpointing-reentrant": "both ways recompute the same",
-    "fsdp-config.backward-prefetch-limit": "one layer ahead",
-    "fsdp-config.forward-prefetch*": "the host issues the next gather early",
-    "fsdp-config.limit-all-gathers": "two layers are in flight at most",
-    "fsdp-config.auto-wrap": "a unit is a layer",
-    "fsdp-config.min-params": "a unit is a layer",
-    "fsdp-config.ignored-modules": "a unit is a layer",
-    "fsdp-config.te-*": "8-bit copies are made when they are needed",
-    "fsdp-config.flatten-parameters": "weights are one flat tensor for each unit",
-    "fsdp-config.use-orig-params": "weights are one flat tensor for each unit",
-    "fsdp-config.keep-low-precision-grads": "gradients are held in 32 bits",
-    "fsdp-config.process-group": "shards are on the ranks of data_parallel_shard_degree",
-    "fsdp-config.sync-module-states": START,
-    "fsdp-config.load-*": SAVES,
-    "fsdp-config.save-*": SAVES,
-    "fsdp-config.state-dict-type": SAVES,
-    "fsdp-config.sharded-ckpt-prefix-dir": SAVES,
-    "fsdp-config.verbose": "logging",
-    "tp-config.*": "tensor ranks share products as in Megatron-LM",
-    **dict.fromkeys(
-        ("run-name", "loggers*", "progress-bar", "log-*", "console-log-interval", "callbacks*",
-         "python-log-level", "metadata*", "profiler*"),
-        "logging",
-    ),
-}  # fmt: skip
-"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
-
 
 def _finish(given: Given) -> None:
     """Derive the keys of the scenario, with the defaults of llm-foundry."""
@@ -319,5 +216,7 @@ def _sharding(given: Given) -> None:
     put_sharding(given, "FULL_SHARD" if given.states("fsdp-config") else "NO_SHARD")
 
 
-LLM_FOUNDRY: Final = Launch(partial(yaml_options, references=True), READS, IGNORED, _finish)
+LLM_FOUNDRY: Final = Launch(
+    partial(yaml_options, references=True), READS, partial(ignored, "llm-foundry"), _finish
+)
 """Configurations of llm-foundry."""

@@ -9,6 +9,7 @@ of AI-Hypercomputer/maxtext, src/maxtext/configs/base.yml, commit 000b810.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from clustersim.importers.launch.table import (
     Reads,
     count,
     flag,
+    ignored,
     number,
     one_of,
     switch,
@@ -185,173 +187,6 @@ READS: Final[Reads] = {
     },
 }  # fmt: skip
 """Options that are read, each with its key."""
-
-_LOSS: Final = "changes the loss, not the time of a step"
-_LOG: Final = "logging"
-_SAVES: Final = "checkpoints: state a run in the section training"
-_DATA: Final = "data loading is not modelled"
-_LENGTH: Final = "length of the run: set the section training"
-_TILES: Final = "tiles of kernels are those of the device's measured rates"
-_RULES: Final = "axes of the mesh are as in base.yml"
-_INFERENCE: Final = "inference"
-_SHAPE: Final = "a part of models that is not read: name one with --model"
-_EXPERTS: Final = "the exchange of tokens is that of the profile"
-_OTHER: Final = "not modelled: images and sound"
-_START: Final = "start of the job"
-
-IGNORED: Final[Mapping[str, str]] = {
-    "config": "the options of this file are read if it is next to the script",
-    "base-config": "other options have the defaults of base.yml",
-    "hardware": "the machine is named",
-    "compile-topology*": "the machine is named",
-    "subslice-shape": "the machine is named",
-    "internal-compile*": "the machine is named",
-    "*-diloco-parallelism": "not modelled: replicas that exchange weights rarely",
-    "*-autoregressive-parallelism": _INFERENCE,
-    "*diloco*": "not modelled: replicas that exchange weights rarely",
-    "num-pipeline-repeats": "of num_layers_per_pipeline_stage",
-    "pipeline-parallel-layers": "all layers are in the pipeline",
-    "pipeline-delay-activation-forwarding": "transfers between stages are those of the profile",
-    "pipeline-fsdp-ag-*": "weights are gathered for each microbatch",
-    "pipeline-save-*": "of the policy of rematerialisation",
-    "scan-*": "loops over layers have no effect on their time",
-    "param-scan-axis": "loops over layers have no effect on their time",
-    "set-remat-policy-*": "the policy is that of each layer",
-    "*-remat-policy": "the policy is that of each layer",
-    "remat-policy-for-vit": _OTHER,
-    **dict.fromkeys(
-        ("moe-mlpw*", "query-wa-proj", "kv-wa-proj", "mla-q", "mla-kv", "attention-out", "engram",
-         "indexer-cutoff-threshold"),
-        "of a custom policy: recomputed",
-    ),
-    **dict.fromkeys(
-        ("shard-mode", "custom-mesh*", "mesh-axes", "logical-axis-rules*", "data-sharding",
-         "input-data-sharding-*", "context-sharding", "ulysses-context-sharding",
-         "sharding-tolerance", "override-logical-*", "allow-split-physical-axes",
-         "optimize-mesh-*", "shardy", "check-vma", "remove-size-one-*", "debug-sharding",
-         "enable-nnx", "pure-nnx*", "inhomogeneous-layer-*"),
-        _RULES,
-    ),
-    "context-parallel-*": "tokens are balanced over the context ranks",
-    "dense-fsdp-use-two-stage-*": "weights are gathered in one step",
-    "moe-fsdp-use-two-stage-*": "weights are gathered in one step",
-    "use-2d-fsdp-sharding": "weights are sharded over one axis",
-    "shard-exp-on-fsdp": "weights are sharded over one axis",
-    "num-vocab-tiling": "not modelled: a loss in pieces, which needs less memory",
-    "te-comm-gemm-overlap": "not modelled: collectives in pieces next to products",
-    "fused-qkv": "products of queries, keys and values are one",
-    "fused-mlp": "products of a gate are those of the profile",
-    "use-batch-split-schedule": "not modelled: half batches next to each other",
-    "batch-split-factor": "of use_batch_split_schedule",
-    "matmul-precision": "products have the width of dtype",
-    "activations-in-float32": "activations have the width of dtype",
-    "float32-*": "activations have the width of dtype",
-    "cast-logits-to-fp32": "the loss is in 32 bits",
-    "logits-dot-in-fp32": "the loss is in 32 bits",
-    **dict.fromkeys(
-        ("replicate-quant-scale", "quant-cfg-path", "constant-bound-config", "use-qwix-*",
-         "use-manual-quantization", "*-calibration-method", "quantization-local-shard-count",
-         "weight-sparsity-*"),
-        "the recipe of the profile, one scale for each tensor",
-    ),
-    **dict.fromkeys(
-        ("quantize-kvcache", "kv-quant-*", "checkpoint-is-quantized", "save-quantized-params-path",
-         "model-call-mode", "max-prefill-*", "prompt", "load-from-prefill-dir", "prefill-*",
-         "autoregressive-*", "decode-sampling-*", "inference-*", "generate-slice",
-         "enable-model-warmup", "enable-llm-*", "multi-sampling", "return-log-prob",
-         "stack-prefill-*", "ar-cache-*", "use-chunked-prefill", "*prefix-caching*",
-         "use-ragged-attention", "ragged-block-size", "vllm-*", "prometheus-port",
-         "enable-single-controller", "reshape-q", "mla-naive-kvcache", "use-untrainable-*"),
-        _INFERENCE,
-    ),
-    **dict.fromkeys(
-        ("sa-*", "local-sa-*", "*splash*", "experimental-sa-*", "use-max-logit-estimate",
-         "cost-estimate-*", "dq-reduction-steps", "ring-scan-unroll", "force-q-layout", "wi-tile-*",
-         "wo-tile-*", "use-tokamax-*", "use-gmm-v2", "merge-gating-gmm", "compute-axis-order",
-         "*mosaic-kernel", "use-iota-embed", "mla-qk-head-chunk-size", "enable-padding-causal-mask",
-         "compile-xla-flags"),
-        _TILES,
-    ),
-    **dict.fromkeys(
-        ("num-moe-*", "moe-chunk-barrier", "ragged-*", "use-ragged-*", "use-custom-sort-vjp",
-         "use-ring-of-experts", "moe-dispatch-*", "use-random-routing", "norm-topk-prob",
-         "routed-*", "load-balance-loss-weight"),
-        _EXPERTS,
-    ),
-    **dict.fromkeys(
-        ("attention-type", "attention-bias", "attention-sink", "attention-output-dim",
-         "sliding-window-size", "chunk-attn-*", "share-kv-projections", "*-soft-cap", "global-*",
-         "use-post-*", "v-norm-with-scale", "qk-norm-with-scale", "use-qk-norm*", "mlp-bias",
-         "mlp-activations-limit", "*-lora-rank", "qk-*-head-dim", "v-head-dim", "n-routing-groups",
-         "topk-routing-group", "first-num-hash-layers", "moe-expert-input-dim", "mtp-*",
-         "hidden-size-per-layer-input", "vocab-size-per-layer-input", "num-kv-shared-layers",
-         "use-double-wide-mlp", "moba*", "use-indexer", "indexer-*", "o-groups", "compress*",
-         "use-sliced-mla-proj", "causal-block-size", "gdn-*", "partial-rotary-factor", "mhc-*",
-         "enable-mhc-lite", "sinkhorn-iterations", "engram-*", "interleave-moe-layer-step",
-         "nope-layer-interval", "temperature-tuning", "trainable-position-size",
-         "override-model-config"),
-        _SHAPE,
-    ),
-    **dict.fromkeys(
-        ("rope-*", "*-rope-*", "max-position-embeddings", "original-max-position-*", "beta-*",
-         "mscale", "normalization-layer-epsilon", "normalize-embedding-logits", "dense-init-scale"),
-        "a detail inside of kernels",
-    ),
-    "*-for-vit": _OTHER,
-    "*-for-audio": _OTHER,
-    **dict.fromkeys(
-        ("use-multimodal", "use-audio*", "use-mrope", "mrope-*", "freeze-*", "dtype-mm", "image-*",
-         "video-*", "audio-*", "max-num-images-*", "vision-*", "position-id-per-seconds"),
-        _OTHER,
-    ),
-    "opt-type": "modelled as a fused Adam",
-    "skip-step-*": "steps without spikes",
-    "trainable-parameters-mask": "all weights are trained",
-    **dict.fromkeys(
-        ("learning-rate*", "lr-*", "wsd-*", "warmup-*", "adam-*", "adamw-mask", "muon-*",
-         "gradient-clipping-threshold", "z-loss-*", "qk-clip-*", "use-qk-clip", "dropout-rate",
-         "enable-dropout", "*-seed", "enable-data-shuffling", "training-objective",
-         "block-diffusion-*", "distill-*", "use-dpo", "use-sft", "sft-*"),
-        _LOSS,
-    ),
-    **dict.fromkeys(
-        ("steps", "eval-*", "target-eval-loss", "num-epoch", "*rampup*",
-         "per-device-batch-size-start", "per-device-batch-size-increment"),
-        _LENGTH,
-    ),
-    "eval-per-device-batch-size": _LENGTH,
-    **dict.fromkeys(
-        ("*checkpoint*", "load-*", "lora-input-*", "hf-lora-*", "force-unroll", "save-config-*",
-         "enable-orbax-v1", "local-checkpoint-*", "mtc-*", "enable-single-replica-*",
-         "base-output-directory"),
-        _SAVES,
-    ),
-    **dict.fromkeys(
-        ("dataset-*", "tokenizer-*", "tokenize-*", "hf-*", "grain-*", "olmo-*", "train-*",
-         "add-bos", "add-eos", "use-truncation", "packing", "max-segments-per-seq", "chat-*",
-         "use-chat-template", "expansion-factor-*", "max-corpus-chars", "generate-padding-*",
-         "reuse-example-batch", "colocated-python-data-input", "data-shuffle-seed"),
-        _DATA,
-    ),
-    **dict.fromkeys(
-        ("run-name", "metrics-file", "gcs-metrics", "enable-wandb", "wandb-*", "*-tensorboard*",
-         "log-*", "profil*", "upload-all-*", "skip-first-n-*", "hide-profiler-*", "*-profiling*",
-         "enable-tpu-profiling-options", "tpu-num-*", "xprof-*", "enable-jax-profiler",
-         "jax-profiler-port", "managed-*", "dump-*", "*goodput*", "*-step-deviation*",
-         "monitor-step-*", "step-deviation-*", "*heartbeat*", "report-*", "enable-gcp-*",
-         "record-internal-*", "write-estimator-*", "enable-checkpoint-cloud-logger",
-         "*abort-on-*"),
-        _LOG,
-    ),
-    "max-checkify": "not modelled: checks of every operation",
-    "max-inflight-computations": "the host issues steps ahead",
-    "dcn-bandwidth-*": "not modelled: a network that is slowed down: set disturbances",
-    "elastic-*": "no effect on a step without faults",
-    **dict.fromkeys(
-        ("jax-*", "skip-jax-*", "compiled-trainstep-file", "jax-debug-*"), _START,
-    ),
-}  # fmt: skip
-"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
 
 
 def _finish(given: Given) -> None:
@@ -553,6 +388,6 @@ def _kernels(given: Given) -> None:
 
 
 MAXTEXT: Final = Launch(
-    _options, {**READS, **commands.READS}, {**commands.IGNORED, **IGNORED}, _finish
+    _options, {**READS, **commands.READS}, partial(ignored, "commands", "maxtext"), _finish
 )
 """Configurations and commands of MaxText."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from clustersim.importers.launch import megatron
 from clustersim.importers.launch.options import Option
-from clustersim.importers.launch.table import Read, Reads, reason_of
+from clustersim.importers.launch.table import Read, Reads, ignored, reason_of
 
 _RENAMED: Final[Mapping[str, str]] = {
     "num-moe-experts": "num-experts",
@@ -118,55 +118,10 @@ READS: Final[Reads] = {
 }
 """Options that are read, by their names in the classes."""
 
-_INSIDE: Final = "a detail inside of kernels that the profile has as measured"
-_SET: Final = "set by the program itself"
 
-IGNORED: Final[Mapping[str, str]] = {
-    **{
-        name: reason
-        for name, of in {**_RENAMED, **_INVERTED}.items()
-        if name not in READS and (reason := reason_of(of, megatron.IGNORED)) is not None
-    },
-    "persist-layer-norm": "norms are those of Transformer Engine",
-    "memory-efficient-layer-norm": "norms are those of Transformer Engine",
-    "batch-p2p-*": "transfers between stages are those of the profile",
-    "deallocate-pipeline-outputs": "outputs of a stage are freed when they are sent",
-    "variable-seq-lengths": "sequences are full",
-    "pipeline-dtype": "transfers between stages have the precision of the model",
-    "params-dtype": "weights have the format of the precision",
-    "autocast-*": "weights have the format of the precision",
-    "enable-autocast": "weights have the format of the precision",
-    "preserve-fp32-weights": "of use-megatron-fsdp",
-    "outer-dp-sharding-strategy": "of use-megatron-fsdp",
-    "store-param-remainders": "of use-precision-aware-optimizer",
-    "reduce-scatter-with-fp32-accumulation": "not modelled: an all-to-all instead of the sum",
-    "offload-optimizer-states": "not modelled: moments that leave the device after each step",
-    "optimizer-cuda-graph": "the captured parts are those of the profile",
-    "num-microbatches-with-partial-activation-checkpoints": "every microbatch is recomputed alike",
-    "cpu-offloading": "of cpu-offloading-num-layers",
-    "cpu-offloading-*": "of cpu-offloading-num-layers",
-    "fine-grained-activation-offloading": "not modelled: offload of single activations",
-    "offload-modules": "not modelled: offload of single activations",
-    "activation-func": "one pass over the same numbers",
-    "activation-func-*": _INSIDE,
-    "use-transformer-engine-*": _INSIDE,
-    "transformer-layer-spec": "modelled as layers of Transformer Engine",
-    "fused-single-qkv-rope": _INSIDE,
-    "softmax-scale": _INSIDE,
-    "disable-parameter-transpose-cache": _INSIDE,
-    "tp-comm-*": "of tp-comm-overlap, in its usual form",
-    "tp-only-amax-red": _INSIDE,
-    "moe-token-dropping": "of moe-expert-capacity-factor",
-    "use-kitchen": "not modelled: quantisation by recipes",
-    "quant-recipe": "not modelled: quantisation by recipes",
-    "fp4": "not modelled: training in 4 bits",
-    "soap-*": "modelled as Adam with 32-bit moments",
-    "lion-*": "modelled as Adam with 32-bit moments",
-    "init-method": "changes the loss, not the time of a step",
-    "output-layer-init-method": "changes the loss, not the time of a step",
-    "*-func": _SET,
-    "timers": _SET,
-    "barrier-with-L1-time": "logging",
-    **megatron.IGNORED,
-}
-"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
+def not_read(program: str, reads: Reads) -> Mapping[str, str]:
+    """Return the options of a program, and of the classes, that are not read, with the reasons."""
+    arguments = ignored("megatron")
+    renamed = {name: reason_of(of, arguments) for name, of in {**_RENAMED, **_INVERTED}.items()}
+    table = {**ignored(program, "megatron-config", "megatron"), **renamed}
+    return {name: why for name, why in table.items() if why is not None and name not in reads}

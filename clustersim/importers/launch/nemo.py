@@ -14,12 +14,14 @@ NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/training (read 2026-11-24)
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from clustersim.catalog.finding import find
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.importers.launch import megatron, megatron_config
+from clustersim.importers.launch.megatron_config import not_read
 from clustersim.importers.launch.options import Option, options_in
 from clustersim.importers.launch.serving import catalogue_model
 from clustersim.importers.launch.syntax.python_file import Recipe, read_recipes, target_of
@@ -240,111 +242,6 @@ READS: Final[Reads] = {
 }
 """Options that are read, each with its key; those of Megatron-Core without their section."""
 
-_LOSS: Final = "changes the loss, not the time of a step"
-_START: Final = "start of the job"
-_LOG: Final = "logging"
-_FORM: Final = "form of the file"
-
-IGNORED: Final[Mapping[str, str]] = {
-    "-target-": _FORM,
-    "*.-target-": _FORM,
-    "*-args-": _FORM,
-    "*-partial-": _FORM,
-    "other.*": "not a part of the job",
-    "*init-method.*": _LOSS,
-    "optim.*": "modelled as a fused Adam with 32-bit moments",
-    "trainer.strategy": "modelled as Megatron-Core",
-    "trainer.accumulate-grad-batches": "of the global batch",
-    **dict.fromkeys(
-        ("trainer.max-*", "trainer.min-*", "trainer.val-*", "trainer.limit-*"),
-        "length of the run: set the section training",
-    ),
-    "trainer.*": "no effect on a step",
-    "trainer": "modelled as Megatron-Core",
-    "dataset*": "data loading is not modelled",
-    "tokenizer*": "tokenizer: only its vocabulary counts",
-    "log": _LOG,
-    "log.*": _LOG,
-    "logger*": _LOG,
-    "profiling*": _LOG,
-    "nsys-profile*": _LOG,
-    "exp-manager.*": _LOG,
-    "resume*": "checkpoints: state a run in the section training",
-    "restore-*": "checkpoints: state a run in the section training",
-    "checkpoint*": "checkpoints: state a run in the section training",
-    "ckpt-*": "checkpoints: state a run in the section training",
-    "validation*": "evaluations: state a run in the section training",
-    "scheduler*": _LOSS,
-    "rng*": _LOSS,
-    "dist*": _START,
-    "ft*": "no effect on a step without faults",
-    "inprocess-restart*": "no effect on a step without faults",
-    "rerun-state-machine*": "no effect on a step without faults",
-    "straggler*": _LOG,
-    "nvrx-straggler*": _LOG,
-    "tensor-inspect*": _LOG,
-    "run": _START,
-    "run.*": _START,
-    "pretrain": _START,
-    "finetune": _START,
-    "llm.pretrain": _START,
-    "name": _START,
-    "dir": _START,
-    "hydra.*": _START,
-    "cluster-type": _START,
-    "ddp": "of the section ddp",
-    "optimizer": "of the section optimizer",
-    "train": "of the section train",
-    "data-parallel-size": "follows from the other degrees",
-    "parallel-output": "logits are over the tensor ranks",
-    "should-pad-vocab": "the vocabulary is padded as the profile states",
-    "scatter-embedding-sequence-parallel": "of sequence-parallel",
-    "gradient-as-bucket-view": "gradients are views of the buckets",
-    "find-unused-parameters": "no effect on a step",
-    "megatron-amp-O2": "weights have 16 bits, with a copy of 32 bits",
-    "mcore-gpt": "modelled as Megatron-Core",
-    "transformer-engine": "modelled as layers of Transformer Engine",
-    "fp8-e4m3": "of fp8",
-    "fp8-hybrid": "of fp8",
-    "ub-*": "of ub-tp-comm-overlap, in its usual form",
-    "activations-checkpoint-layers-per-pipeline": "every stage is recomputed alike",
-    "num-micro-batches-with-partial-activation-checkpoints": "every microbatch is recomputed alike",
-    "fsdp": "not modelled within Megatron-Core: set framework to a profile of FSDP",
-    "fsdp-*": "of fsdp",
-    "grad-*": "buckets are those of the profile",
-    "sync-batch-comm": "transfers between stages are those of the profile",
-    "sharp": "the collective library chooses in-switch reduction (set collectives)",
-    "pre-process": "the first stage has the embedding",
-    "post-process": "the last stage has the logits",
-    "generation-config*": "inference",
-    "restore-modelopt-state": "checkpoints: state a run in the section training",
-    "hetereogenous-dist-checkpoint": "checkpoints: state a run in the section training",
-    "heterogeneous-block-specs": "not modelled: layers of different widths",
-    "use-mamba-mem-eff-path": "not modelled: state-space layers",
-    "seq-len-interpolation-factor": _LOSS,
-    "old-context-len": _LOSS,
-    "scale-factor": _LOSS,
-    "low-freq-factor": _LOSS,
-    "high-freq-factor": _LOSS,
-    "apex-transformer-log-level": _LOG,
-    "native-amp-*": _LOSS,
-    "headscale": "not modelled: a factor for each head",
-    "openai-gelu": "as GELU: one pass over the same numbers",
-    "megatron-legacy": "modelled as Megatron-Core",
-    "grad-div-ar-fusion": "buckets are those of the profile",
-    "bias-gelu-fusion-*": "a detail inside of kernels that the profile has as measured",
-    "setup-optimizers": _START,
-    "init-model-parallel": _START,
-    "lazy-init": _START,
-    "replace-progress-bar": _LOG,
-    "progress-interval": _LOG,
-    "data-sampler": "data loading is not modelled",
-    "parallel-devices": _START,
-    "cluster-environment": _START,
-    "fp32": "of the precision",
-    **{key: why for key, why in megatron_config.IGNORED.items() if key not in READS},
-}
-"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
 
 # --- derived keys ---------------------------------------------------------------------------------
 
@@ -446,5 +343,5 @@ def _formats(given: Given, library: bool) -> None:
         given.usual("of.fp8_gather", recipe != "blockwise")
 
 
-NEMO: Final = Launch(_options, READS, IGNORED, _finish)
+NEMO: Final = Launch(_options, READS, partial(not_read, "nemo", READS), _finish)
 """Configurations and recipes of NeMo and Megatron-Bridge."""

@@ -6,11 +6,12 @@ trainer_base.yaml, primus_megatron_module.yaml and primus_turbo.yaml (read 2026-
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from clustersim.importers.launch import megatron, megatron_config
+from clustersim.importers.launch.megatron_config import not_read
 from clustersim.importers.launch.options import Option
 from clustersim.importers.launch.serving import state_model
 from clustersim.importers.launch.syntax.yaml_file import yaml_options
@@ -42,58 +43,6 @@ READS: Final[Reads] = {
 }
 """Options that are read, each with its key."""
 
-_LOG: Final = "logging"
-_START: Final = "start of the job"
-_KERNELS: Final = "kernels are those of the accelerator's file"
-
-IGNORED: Final[Mapping[str, str]] = {
-    "config": "defaults in another file: as pre_trainer.yaml",
-    "work-group": _START,
-    "user-name": _START,
-    "exp-name": _START,
-    "workspace": _START,
-    "extends": "defaults in another file: as pre_trainer.yaml",
-    "includes": "defaults in another file: as pre_trainer.yaml",
-    "trainable": _START,
-    "*sink-level": _LOG,
-    "disable-tensorboard": _LOG,
-    "disable-wandb": _LOG,
-    "disable-mlflow": _LOG,
-    "mlflow-*": _LOG,
-    "use-rocm-mem-info*": _LOG,
-    "disable-profiler-activity-cpu": _LOG,
-    "torch-profiler-*": _LOG,
-    "dump-pp-data": _LOG,
-    "disable-compile-dependencies": _START,
-    "pp-warmup": _START,
-    "auto-continue-train": "checkpoints: state a run in the section training",
-    "disable-last-saving": "checkpoints: state a run in the section training",
-    "no-fp8-weight-transpose-cache": "not modelled: weights in 8 bits without a transposed copy",
-    "decoder-pipeline-manual-split-list": "uneven stages by a list are not read: set plan.layers",
-    "patch-moe-overlap": "not modelled: the exchange next to products of experts",
-    "recompute-layer-ids": "recomputation of single layers is not read: set recompute",
-    "enable-primus-turbo": _KERNELS,
-    "use-turbo-*": _KERNELS,
-    "turbo-deepep-*": "compute units of the exchange are those of the library",
-    "turbo-sync-free-moe-stage": "not modelled: experts without counts on the host",
-    "turbo-*": _KERNELS,
-    "enable-turbo-attention-float8": _KERNELS,
-    "mxfp4-*": "not modelled: training in 4 bits",
-    "te-precision-config-file": "not modelled: precision by module",
-    "use-sink-attention": "state softmax-type",
-    "sink-*": "state softmax-type and window-size",
-    "moe-use-fused-router-with-aux-score": "a detail inside of kernels that the profile has as"
-    " measured",
-    "patch-zero-bubble": "not modelled: schedules without bubbles",
-    "*zero-bubble*": "not modelled: schedules without bubbles",
-    "multiprocessing-context": "data loading is not modelled",
-    "enable-gloo-process-groups": _START,
-    "standalone-embedding-stage": "not modelled: a stage for the embedding alone",
-    "hf-*": "tokenizer: only its vocabulary counts",
-    **{key: why for key, why in megatron_config.IGNORED.items() if key not in READS},
-}
-"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
-
 
 def _finish(given: Given) -> None:
     """Derive the keys of the scenario, with the defaults of the trainer."""
@@ -112,5 +61,5 @@ def _finish(given: Given) -> None:
     megatron.finish(given)
 
 
-PRIMUS: Final = Launch(_options, READS, IGNORED, _finish)
+PRIMUS: Final = Launch(_options, READS, partial(not_read, "primus", READS), _finish)
 """Configurations of Primus."""

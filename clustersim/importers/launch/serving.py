@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from clustersim.catalog.records.models import FAMILIES
 from clustersim.catalog.tree import bare
 from clustersim.importers.launch import commands
 from clustersim.importers.launch.options import Option, positionals
-from clustersim.importers.launch.table import Given, Launch, Reads
+from clustersim.importers.launch.table import Given, Launch, Reads, ignored
 from clustersim.importers.source import Source
 
 QUANTISED: Final[Mapping[str, str]] = {
@@ -46,7 +47,6 @@ def service(
     engine: str,
     program: commands.Program,
     reads: Reads,
-    ignored: Mapping[str, str],
     derive: Callable[[Given], None],
 ) -> Launch:
     """Return the launch format of an engine: its program, its table, and the degrees of its plan.
@@ -72,8 +72,8 @@ def service(
         given.assume("load.input", 1024, "not in the command of a server")
         given.assume("load.output", 256, "not in the command of a server")
 
-    every = {**commands.IGNORED, **ignored}
-    return Launch(options, {**reads, **commands.READS}, every, finish, service=True)
+    unread = partial(ignored, "commands", engine)
+    return Launch(options, {**reads, **commands.READS}, unread, finish, service=True)
 
 
 def _model(given: Given) -> None:

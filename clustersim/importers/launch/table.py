@@ -8,10 +8,13 @@ options --reads--> values by key      --finish--> keys of a scenario
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
+from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.tree import nearest
-from clustersim.errors import ScenarioError
+from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
 from clustersim.importers.launch.options import Option
 from clustersim.importers.source import Source
@@ -21,6 +24,8 @@ Convert = Callable[[Option], Any]
 
 MISSPELT: Final = 0.85
 """Similarity of a name to the one that it is a misspelling of; programs have many other options."""
+
+_IGNORED: Final = Path(__file__).parent / "ignored"
 
 INTERNAL: Final = "of."
 """Begin of keys that are not keys of a scenario, from which `finish` derives some."""
@@ -195,11 +200,30 @@ class Given:
             self.ignored.append((option, reason))
 
 
-def reason_of(name: str, ignored: Mapping[str, str]) -> str | None:
-    """Return why an option is ignored, by its name or the first pattern that matches it."""
-    if name in ignored:
-        return ignored[name]
-    return next((why for key, why in ignored.items() if fnmatchcase(name, key)), None)
+@cache
+def ignored(*programs: str) -> Mapping[str, str]:
+    """Return the options of programs that are not read, or patterns of them, with the reasons.
+
+    Those of a program are in ``ignored/<program>.yaml``, by reason.
+    """
+    return {
+        option: reason
+        for program in programs
+        for reason, options in read_yaml(_IGNORED / f"{program}.yaml", CatalogError).data.items()
+        for option in options
+    }
+
+
+def under(prefix: str, table: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a table under a prefix."""
+    return {prefix + option: reason for option, reason in table.items()}
+
+
+def reason_of(name: str, table: Mapping[str, str]) -> str | None:
+    """Return why an option is ignored, by its name or the longest pattern that matches it."""
+    if name in table:
+        return table[name]
+    return table.get(max((key for key in table if fnmatchcase(name, key)), key=len, default=""))
 
 
 @dataclass(frozen=True)
@@ -209,13 +233,14 @@ class Launch:
     Attributes
     ----------
     options : the options of a file, read by its syntax
-    reads, ignored : the table of options
+    reads : the options that are read
+    ignored : returns those that are not, or patterns of them, with the reasons
     finish : derives the keys of the scenario from what was read
     service : whether it launches a service, not a training run
     """
 
     options: Callable[[Source], Sequence[Option]]
     reads: Reads
-    ignored: Mapping[str, str]
+    ignored: Callable[[], Mapping[str, str]]
     finish: Callable[[Given], None]
     service: bool = False

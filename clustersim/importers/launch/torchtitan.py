@@ -5,7 +5,7 @@ of TOML until February 2026, and torchtitan/config/configs.py, commit 0014ac2, o
 """
 
 import re
-from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from clustersim.catalog.finding import find
@@ -20,6 +20,7 @@ from clustersim.importers.launch.table import (
     Reads,
     count,
     flag,
+    ignored,
     one_of,
     switch,
     whole,
@@ -112,72 +113,6 @@ READS: Final[Reads] = {
     "activation-checkpoint.selective-ac-option": word("of.selective"),
 }
 """Options that are read, each with its key."""
-
-_LOSS: Final = "changes the loss, not the time of a step"
-_STAGES: Final = "stages by names of modules are not read: set plan.layers"
-
-_EVALUATIONS: Final = "evaluations: state a run in the section training"
-_FIELDS: Final = "its fields are read"
-
-IGNORED: Final[Mapping[str, str]] = {
-    "module": "the configuration is that of its name",
-    "model-spec": "the shape is that of the model",
-    "model-spec.*": "the shape is that of the model",
-    "model-converters": _FIELDS,
-    "model-converters.converters": _FIELDS,
-    "model-converters.*": "the recipe of the profile, one scale for each tensor",
-    "training": _FIELDS,
-    "parallelism": _FIELDS,
-    "compile": _FIELDS,
-    "loss*": "logits are one piece, in 32 bits",
-    "dataloader*": "data loading is not modelled",
-    "dump-folder": "logging",
-    "description": "logging",
-    "print-config": "logging",
-    "override*": "code of its own is not read",
-    "training.disable-cuda-graphs": "kernels are issued one by one",
-    "parallelism.enable-fsdp-symm-mem": "not modelled: gathers in symmetric memory",
-    "parallelism.full-dtensor": "no effect on the layout",
-    "parallelism.context-parallel-load-balancer": "tokens are balanced over the context ranks",
-    "model.tokenizer-path": "tokenizer: the vocabulary is that of the model",
-    "model.hf-assets-path": "tokenizer: the vocabulary is that of the model",
-    "model.print-after-conversion": "logging",
-    "training.mixed-precision-reduce": "gradients are reduced in 32 bits",
-    "training.dtype": "weights are held in 32 bits",
-    "training.dataset*": "data loading is not modelled",
-    "training.steps": "length of the run: set the section training",
-    "training.max-norm": _LOSS,
-    "training.seed": _LOSS,
-    "training.deterministic": "not modelled: slower deterministic kernels",
-    "training.gc-*": "pauses of the collector: set disturbances",
-    "compile.*": "of compile.enable",
-    "parallelism.enable-compiled-autograd": "not modelled: a compiled backward as a whole",
-    "parallelism.disable-loss-parallel": "logits are over the tensor ranks",
-    "parallelism.pipeline-parallel-split-points": _STAGES,
-    "parallelism.module-fqns-per-model-part": _STAGES,
-    "parallelism.pipeline-parallel-schedule-csv": "own schedules: set plan.schedule to a file",
-    "parallelism.expert-parallel-degree": "no experts in this profile",
-    "parallelism.expert-tensor-parallel-degree": "no experts in this profile",
-    "activation-checkpoint.per-op-*": "of selective-ac-option op",
-    "activation-checkpoint.*": "of the mode of recomputation",
-    "float8.enable-fsdp-float8-all-gather": "weights are gathered in 16 bits",
-    "float8.*": "the recipe of the profile, one scale for each tensor",
-    "mx.*": "the recipe of the profile",
-    "quantize.*": "the recipe of the profile",
-    "optimizer*": "modelled as a fused Adam with 32-bit moments",
-    "lr-scheduler*": _LOSS,
-    "checkpoint*": "checkpoints: state a run in the section training",
-    **dict.fromkeys(
-        ("validation.*", "validator*"), "evaluations: state a run in the section training"
-    ),
-    "comm*": "no effect on a step without faults",
-    "fault-tolerance.*": "no effect on a step without faults",
-    "memory-estimation.*": "no effect on a step",
-    "experimental.*": "code of its own is not read",
-    "debug*": _LOSS,
-    **dict.fromkeys(("job.*", "profil*", "metrics*"), "logging"),
-}
-"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
 
 
 _OF_CLASSES: Final = {"of.selective": "op", "of.first_less": 1, "of.last_less": 1}
@@ -293,6 +228,6 @@ def put_recomputation(given: Given, usual: str) -> None:
 
 
 TORCHTITAN: Final = Launch(
-    job_options, {**READS, **commands.READS}, {**commands.IGNORED, **IGNORED}, _finish
+    job_options, {**READS, **commands.READS}, partial(ignored, "commands", "torchtitan"), _finish
 )
 """Jobs of torchtitan."""

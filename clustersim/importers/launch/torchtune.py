@@ -7,14 +7,11 @@ pytorch/torchtune, recipes/full_finetune_distributed.py, commit 015b39c, recipes
 and recipes/lora_finetune_distributed.py, commit 00360f7.
 """
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from clustersim.importers.launch.adapters import put_adapters
 from clustersim.importers.launch.fsdp import (
-    SAVES,
-    START,
     put_moments,
     put_narrow_states,
     put_offload,
@@ -30,6 +27,7 @@ from clustersim.importers.launch.table import (
     Reads,
     count,
     flag,
+    ignored,
     number,
     one_of,
     switch,
@@ -80,54 +78,6 @@ READS: Final[Reads] = {
     ),
 }
 """Options that are read, each with its key."""
-
-_LOSS: Final = "changes the loss, not the time of a step"
-_DATA: Final = "data loading is not modelled"
-_LENGTH: Final = "length of the run: set the section training"
-_EVALUATION: Final = "evaluations: state a run in the section training"
-
-IGNORED: Final[Mapping[str, str]] = {
-    "model.lora-alpha": _LOSS,
-    "model.*": "the shape is that of the model that is named: set model",
-    "tokenizer.*": "tokenizer: the vocabulary is that of the model",
-    "dataset.*": _DATA,
-    "dataset": _DATA,
-    "dataset-val*": _EVALUATION,
-    "batch-size-val": _EVALUATION,
-    "run-val-every-n-steps": _EVALUATION,
-    "collate-fn": _DATA,
-    "dataloader*": _DATA,
-    "shuffle": _DATA,
-    "seed": _LOSS,
-    "optimizer.fused": "the optimiser step is one kernel of the profile",
-    "optimizer.*": _LOSS,
-    "lr-scheduler.*": _LOSS,
-    "loss.*": _LOSS,
-    "clip-grad-norm": "gradients are clipped by their norm, as is usual",
-    "optimizer-in-bwd": "not modelled: gradients are held until the step",
-    "fp8-recipe-name": "the recipe of the profile, one scale for each tensor",
-    "compile.*": "of compile.model",
-    "ac-mode.*": "of ac_mode",
-    "custom-sharded-layers": "embedding and logits are gathered by themselves",
-    "tensor-parallel-plan.*": "layers are shared by columns, then by rows",
-    "enable-async-checkpointing": SAVES,
-    "checkpointer.*": SAVES,
-    "keep-last-n-checkpoints": SAVES,
-    "save-*": SAVES,
-    "resume-from-checkpoint": SAVES,
-    "output-dir": SAVES,
-    "epochs": _LENGTH,
-    "max-steps-per-epoch": _LENGTH,
-    "device": "the machine is named",
-    "cudnn-deterministic-mode": "not modelled: slower deterministic kernels",
-    "model-dir": START,
-    "tokenizer-path": START,
-    **dict.fromkeys(
-        ("metric-logger.*", "log-*", "profiler.*", "project", "quantizer*"),
-        "logging",
-    ),
-}  # fmt: skip
-"""Options that are not read, or patterns of them, each with the reason; the first match counts."""
 
 
 def _finish(given: Given) -> None:
@@ -195,5 +145,7 @@ def _adapters(given: Given, method: str) -> None:
     put_adapters(given, 4 if quantised else 16)
 
 
-TORCHTUNE: Final = Launch(partial(yaml_options, references=True), READS, IGNORED, _finish)
+TORCHTUNE: Final = Launch(
+    partial(yaml_options, references=True), READS, partial(ignored, "torchtune"), _finish
+)
 """Configurations of recipes of torchtune."""
