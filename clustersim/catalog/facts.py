@@ -52,6 +52,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     _sourced: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _listed: bool = PrivateAttr(False)  # whether its sources are, as those of a copy need not be
 
     def __repr__(self) -> str:
         """Return the record in one short line."""
@@ -75,7 +76,7 @@ class Strict(BaseModel):
         """Return a copy with other values, some of which may be facts."""
         copied = super().model_copy(update=update, deep=deep)
         if update:
-            copied._sourced = {**self._sourced}
+            copied._sourced, copied._listed = {**self._sourced}, False
             copied.model_post_init(None)
         return copied
 
@@ -269,9 +270,12 @@ class Record(Strict):
 
     @model_validator(mode="after")
     def _sources_are_listed(self) -> Self:
+        if self._listed:  # a record in a scenario that is checked again
+            return self
         for where, fact in facts(self):
             if fact.source is not None and fact.source not in self.sources:
                 raise ValueError(f"{where}: source '{fact.source}' is not in the table 'sources'")
+        self._listed = True
         return self
 
 

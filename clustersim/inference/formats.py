@@ -8,12 +8,14 @@ int4       16 bits        int4-weights
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from clustersim.catalog.records.engines import EngineRecord
 from clustersim.cost.surfaces.formats import FORMATS
 from clustersim.errors import PlanError
 from clustersim.topology.accelerator import Accelerator
+
+if TYPE_CHECKING:
+    from clustersim.catalog.records.engines import EngineRecord
 
 SIXTEEN: Final = ("fp16", "bf16")
 """Formats of 16 bits."""
@@ -120,7 +122,7 @@ class Formats(NamedTuple):
         return "bf16/fp8" if KV_BYTES[self.kv] == 1 else "bf16/bf16"
 
 
-def check_formats(formats: Formats, engine: EngineRecord) -> None:
+def check_formats(formats: Formats, engine: "EngineRecord") -> None:
     """Check that an engine has kernels for the formats.
 
     Raises

@@ -42,26 +42,37 @@ def peak_activations(
 
 
 class Changes(NamedTuple):
-    """How each kind of step of each chunk changes what a stage holds, a column for each part [B].
+    """How steps change what a stage holds, a row for each step and a column for each part [B].
 
     Attributes
     ----------
-    change : by chunk and kind, from before a step to after it
-    inside : the same, held in addition at the fullest moment of a step
+    change : from before a step to after it
+    more : at the fullest moment of a step, more than after it
+    opened : microbatches that a step opens, as `_OPENED`
     """
 
     parts: tuple[str, ...]
     change: NDArray[np.float64]
-    inside: NDArray[np.float64]
+    more: NDArray[np.float64]
+    opened: NDArray[np.int64]
 
 
-def changes_by_step(chunks: Sequence[ChunkMemory]) -> Changes:
-    """Return how the steps of a stage change what it holds."""
+def changes_by_step(
+    chunks: Sequence[ChunkMemory], kind: NDArray[np.int64], chunk: NDArray[np.int64]
+) -> Changes:
+    """Return how steps of a stage change what it holds.
+
+    Parameters
+    ----------
+    kind, chunk : of each step, or of each code, `kind` by its index in `timeline.KINDS`
+    """
     parts = tuple(sorted({part for memory in chunks for which in memory for part in which}))
     table = np.array([[[which.get(p, 0.0) for p in parts] for which in c] for c in chunks])
     saved, ahead, back, left = (table[:, which] for which in range(4))
     change = np.stack([saved, -saved, left - saved, -left], axis=1)
-    return Changes(parts, change, np.stack([ahead, back, back, np.zeros_like(saved)], axis=1))
+    inside = np.stack([ahead, back, back, np.zeros_like(saved)], axis=1)
+    more = inside - _BEFORE[:, None] * change
+    return Changes(parts, change[chunk, kind], more[chunk, kind], _OPENED[kind])
 
 
 _BEFORE: Final = np.array([0, 1, 1, 1])
@@ -91,10 +102,9 @@ def levels(
     ----------
     kind, chunk : of each step, `kind` by its index in `timeline.KINDS`
     """
-    parts, change, inside = changes_by_step(chunks)
-    after = np.cumsum(change[chunk, kind], axis=0)
-    own = inside - _BEFORE[:, None] * change
-    return Levels(parts, after + own[chunk, kind], after)
+    changes = changes_by_step(chunks, kind, chunk)
+    after = np.cumsum(changes.change, axis=0)
+    return Levels(changes.parts, after + changes.more, after)
 
 
 class Moment(NamedTuple):
@@ -115,24 +125,20 @@ class Moment(NamedTuple):
         return sum(self.parts.values())
 
 
-def fullest_moment(
-    changes: Changes, kind: NDArray[np.int64], chunk: NDArray[np.int64], steps: NDArray[np.int64]
-) -> Moment:
+def fullest_moment(changes: Changes, steps: NDArray[np.int64]) -> Moment:
     """Return the moment of a stage at which its microbatches hold most, the first of equals.
 
     Parameters
     ----------
-    kind, chunk : of each code
+    changes : of each code
     steps : codes of the steps of the stage, in order
     """
-    change, inside = changes.change[chunk, kind], changes.inside[chunk, kind]
-    own = inside - _BEFORE[kind][:, None] * change
-    total = np.cumsum(change.sum(axis=1)[steps]) + own.sum(axis=1)[steps]
+    change, more, opened = changes.change, changes.more, changes.opened
+    total = np.cumsum(change.sum(axis=1)[steps]) + more.sum(axis=1)[steps]
     moment = int(total.argmax())
-    done, last = np.bincount(steps[: moment + 1], minlength=len(kind)), steps[moment]
-    parts = dict(zip(changes.parts, (done @ change + own[last]).tolist(), strict=True))
-    closing = _OPENED[kind[last]] < 0
-    return Moment(parts, int(done @ _OPENED[kind]) + int(closing))
+    done, last = np.bincount(steps[: moment + 1], minlength=len(change)), steps[moment]
+    parts = dict(zip(changes.parts, (done @ change + more[last]).tolist(), strict=True))
+    return Moment(parts, int(done @ opened) + int(opened[last] < 0))
 
 
 def at_peak(moving: Moment, steady: Parts, step: float = 0.0) -> tuple[dict[str, float], int]:

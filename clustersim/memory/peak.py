@@ -73,7 +73,7 @@ def _usage(job: Job, stage: int) -> _Usage:
     chunks = tuple(chunk_memory(job, stage, chunk) for chunk in range(job.plan.chunks))
     return _Usage(
         chunks,
-        changes_by_step(chunks),
+        changes_by_step(chunks, *job.order.kinds_and_chunks),
         steady_parts(job, stage),
         step_buffers(job, stage),
         on_host(job, stage),
@@ -101,8 +101,8 @@ def _stage(job: Job, stage: int, usage_by: dict[int, _Usage]) -> StageMemory:
         deepest = level.after[:, level.parts.index("activations")].max()
         away = {**away, "activations": float(deepest)}
         chunks = tuple(_offloaded(job, stage, c, memory) for c, memory in enumerate(chunks))
-        changes = changes_by_step(chunks)
-    moment = fullest_moment(changes, kind, chunk, steps)
+        changes = changes_by_step(chunks, kind, chunk)
+    moment = fullest_moment(changes, steps)
     parts, in_flight = at_peak(moment, steady, step)
     moving = max(0.0, moment.nbytes)
     unused = _unused(usage, moving) + usage.apart

@@ -9,7 +9,11 @@ Rajbhandari et al. 2020, arXiv:1910.02054, section 5. Experts are sharded over t
 
 import math
 from dataclasses import dataclass, fields
+from functools import partial
+from typing import Final
 
+from clustersim.bounded_cache import BoundedCache
+from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.memory.verdict import STATES
 from clustersim.program.job import Job
 from clustersim.workload.finetune import frozen_bytes, trainable
@@ -79,19 +83,33 @@ _NAMES = {field.name for field in fields(MemoryRecipe)} - {"reduced"}
 """Fields with the names of facts; `reduced` of a precision is the width of reduced gradients."""
 
 
+_RECIPES: Final = BoundedCache(64, 1)
+"""The latest recipes; a framework that is kept has its number to itself."""
+
+
 def memory_recipe(job: Job) -> MemoryRecipe:
     """Return the recipe of the framework and precision of a job."""
-    framework, states = job.framework, job.framework.state[job.precision]
+    fixed = job.precision, job.shard.width
+    compute = partial(_recipe, job.framework, *fixed)
+    recipe: MemoryRecipe = _RECIPES.get((id(job.framework), *fixed), 1, compute)[1]
+    return recipe
+
+
+def _recipe(
+    framework: FrameworkRecord, precision: str, width: float
+) -> tuple[FrameworkRecord, MemoryRecipe]:
+    """Return a framework, and its recipe for weights of some bytes."""
+    states = framework.state[precision]
     sharding, graphs = framework.sharding, framework.graphs
     stated = () if framework.memory is None else vars(framework.memory).items()
     facts = [*stated, *vars(states).items()]
     values = {name: value for name, value in facts if name in _NAMES and value is not None}
     if states.step is not None:
         values["norm"] = 0.0
-    return MemoryRecipe(
+    return framework, MemoryRecipe(
         **values,
-        gathered=sharding.gather if sharding else job.shard.width,
-        reduced=sharding.reduce if sharding else job.shard.width,
+        gathered=sharding.gather if sharding else width,
+        reduced=sharding.reduce if sharding else width,
         sharded=sharding is not None,
         frees=sharding.reshard if sharding else True,
         prefetch=sharding.prefetch if sharding else 0,

@@ -6,7 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 from clustersim.plan.parallelism import Plan
-from clustersim.workload.layers import captured_ops, layer_ops
+from clustersim.workload.layers import captured_ops, in_order, ops_by_part
 from clustersim.workload.layers.ends import embedding_ops, head_ops
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.ops import Op, Recompute, kept
@@ -47,13 +47,14 @@ class Layers:
         self._plan, self._recompute, self._shard = plan, recompute, shard
         self._stack = model.stack
         kinds = dict.fromkeys(self._stack)
-        self._ops = {layer: layer_ops(shard, layer) for layer in kinds}
+        parts = {layer: ops_by_part(shard, layer) for layer in kinds}
+        self._ops = {layer: in_order(of_layer) for layer, of_layer in parts.items()}
         repeated = {layer: recompute.of(ops) for layer, ops in self._ops.items()}
         self._captured = {
-            layer: captured_ops(shard, layer, graph_parts) if graph_parts else frozenset[str]()
-            for layer in kinds
+            layer: captured_ops(of_layer, graph_parts) if graph_parts else frozenset[str]()
+            for layer, of_layer in parts.items()
         }
-        self._followed = {layer: captured_ops(shard, layer, ("experts",)) for layer in kinds}
+        self._followed = {layer: captured_ops(parts[layer], ("experts",)) for layer in kinds}
         outputs, nothing = recompute.outputs, frozenset[str]()
         self._places = {
             (applies, layer): StackedLayer(layer, names if applies else nothing, outputs)

@@ -46,6 +46,7 @@ class Weights:
         self._whole = {layer: layer_parameters(model, layer) for layer in kinds}
         self._trained = {layer: trainable(model, layer, finetune) for layer in kinds}
         self._trained_of_stage: dict[int, Parameters] = {}
+        self._frozen_of_stage: dict[int, Frozen] = {}
         self._stored_bytes = stored_bytes
         self.gathered_bytes = gathered_bytes
 
@@ -111,6 +112,12 @@ class Weights:
 
     def frozen(self, stage: int) -> Frozen:
         """Return the bytes of the parameters of a stage that are not trained."""
+        first = self._layers.alike[stage]
+        if first not in self._frozen_of_stage:
+            self._frozen_of_stage[first] = self._frozen(first)
+        return self._frozen_of_stage[first]
+
+    def _frozen(self, stage: int) -> Frozen:
         total, width = Frozen(), self._stored_bytes
         for layer, count in Counter(self._layers.of_stage(stage)).items():
             frozen = frozen_bytes(self._model, layer, self._finetune, width)

@@ -1,13 +1,15 @@
 """The traits by which a job or a service is like measured runs (`clustersim.evidence`)."""
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from clustersim.evidence import Traits
 from clustersim.inference.formats import WEIGHTS
 from clustersim.scenario.schema import Scenario
-from clustersim.scenario.serving import ServingScenario
 from clustersim.workload.slice import PRECISIONS
+
+if TYPE_CHECKING:
+    from clustersim.scenario.serving import ServingScenario
 
 
 class Chip(Protocol):
@@ -88,7 +90,7 @@ def step_traits(scenario: Scenario) -> Traits:
     )
 
 
-def service_traits(scenario: ServingScenario) -> Traits:
+def service_traits(scenario: "ServingScenario") -> Traits:
     """Return the traits of a service."""
     cluster, precision = scenario.cluster, scenario.precision
     weights = precision if isinstance(precision, str) else precision.weights

@@ -171,6 +171,33 @@ def test_an_unknown_key_is_told_the_nearest_one(folder):
     )
 
 
+class Panel(Record):
+    """A record with one fact."""
+
+    switches: Fact[Count]
+
+
+class Room(Strict):
+    """A record that contains another."""
+
+    panel: Panel
+
+
+def test_sources_of_a_copy_are_checked_again():
+    """A checked record is not searched again in the next one; a copy with another fact is."""
+    panel = Panel(name="a", sources={"plan": {"title": "A plan"}}, switches=fact("plan"))
+    copied = panel.model_copy(update={"switches": SourcedValue[Count](**fact("sketch"))})
+
+    assert Room(panel=panel).panel.switches == 3
+    with pytest.raises(ValueError, match="switches: source 'sketch' is not in the table"):
+        Room(panel=copied)
+
+
+def fact(source):
+    """Return a fact with a source as a file states it."""
+    return {"value": 3, "source": source}
+
+
 def test_a_source_that_is_not_listed_is_blamed_on_its_file(folder):
     """A fact that names no line of the table is complained of with that file's name."""
     message = complaint(folder, DEVICE.replace(UNITS, UNITS.replace("olcf", "nobody")))

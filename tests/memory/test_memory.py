@@ -200,7 +200,7 @@ def test_the_peak_is_the_fullest_moment_of_the_steps(stage):
     codes = [(kind, place) for kind in range(4) for place in range(len(chunks))]
     numbers = np.array([codes.index((int(k), int(c))) for k, c in zip(kinds, places, strict=True)])
     of_code = (np.array(column, dtype=np.int64) for column in zip(*codes, strict=True))
-    peak, in_flight = at_peak(fullest_moment(changes_by_step(chunks), *of_code, numbers), {})
+    peak, in_flight = at_peak(fullest_moment(changes_by_step(chunks, *of_code), numbers), {})
 
     assert found.during.sum(axis=1).max() == pytest.approx(most, abs=1e-9)
     assert sum(peak.values()) == pytest.approx(most, abs=1e-9)

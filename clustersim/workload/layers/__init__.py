@@ -1,6 +1,6 @@
 """Layers as lists of operations: attention, an MLP or experts, and the two ends of the model."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from clustersim.workload.finetune import trainable
@@ -15,7 +15,12 @@ from clustersim.workload.slice import Slice
 
 def layer_ops(shard: Slice, layer: Layer) -> list[Op]:
     """Return the operations of one layer, in the order of its forward."""
-    return [op for ops in ops_by_part(shard, layer).values() for op in ops]
+    return in_order(ops_by_part(shard, layer))
+
+
+def in_order(parts: Mapping[str, Sequence[Op]]) -> list[Op]:
+    """Return the operations of all parts of a layer."""
+    return [op for ops in parts.values() for op in ops]
 
 
 def ops_by_part(shard: Slice, layer: Layer) -> dict[str, list[Op]]:
@@ -83,12 +88,15 @@ def _with_experts(shard: Slice, norm: Op, residual: list[Op]) -> dict[str, list[
     return {"router": [norm, router], "experts": routed, "shared": shared, "end": end}
 
 
-def captured_ops(shard: Slice, layer: Layer, parts: Collection[str]) -> frozenset[str]:
+def captured_ops(of_layer: Mapping[str, Sequence[Op]], parts: Collection[str]) -> frozenset[str]:
     """Return the names of the operations of a layer that CUDA graphs of some parts capture.
 
     Shared experts are captured with the router: Megatron-Core, ``TransformerLayer``.
+
+    Parameters
+    ----------
+    of_layer : its operations by part
     """
     captured = {*parts, "shared"} if "router" in parts else {*parts}
     captured |= {"end"} if "experts" in parts else set()
-    of_layer = ops_by_part(shard, layer)
     return frozenset(op.name for name in of_layer if name in captured for op in of_layer[name])
