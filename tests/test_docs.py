@@ -84,6 +84,7 @@ SLOW = (
     "how-many-days",
     "is-my-run-normal",
     "what-changed-between-two-runs",
+    "what-do-neighbours-cost",
     "where-do-my-ranks-run",
     "which-layout-is-best",
     "why-do-my-experts-wait",

@@ -18,7 +18,7 @@ source is no evidence of how well its runs are predicted.
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from math import exp, inf, isinf, log
+from math import exp, inf, isinf, log, log2
 from typing import Final
 
 import numpy as np
@@ -61,6 +61,9 @@ NEAREST: Final = 5
 
 SCALE: Final = 6.0
 """Doublings of devices that count as much as another trait; assumed."""
+
+_Trait = tuple[str, Hashable]
+"""The name of a trait, and its value."""
 
 
 @record
@@ -169,29 +172,40 @@ def near_run(runs: Sequence[MeasuredRun], traits: Traits | None = None) -> NearR
 # --- nearness -------------------------------------------------------------------------------------
 
 
-def unlikeness(runs: Sequence[Traits], others: Sequence[Traits]) -> Floats:
-    """Return in how many traits each run differs from each of the others.
+class TraitTable:
+    """The traits of runs as numbers, with which those of another run are compared."""
 
-    Whether a job has several nodes is a trait, and the number of devices counts up to one.
-    """
-    differing = np.zeros((len(runs), len(others)))
-    for name in (*DIFFERENCES, "several"):
-        one, other = _codes([_trait(run, name) for run in runs], [_trait(o, name) for o in others])
-        differing += one[:, None] != other[None, :]
-    sizes, sizes_of = (np.log2([run.devices for run in each]) for each in (runs, others))
-    doublings: Floats = np.abs(sizes[:, None] - sizes_of[None, :])
-    return differing + np.minimum(1.0, doublings / SCALE)
+    def __init__(self, runs: Sequence[Traits]) -> None:
+        self._numbers: dict[_Trait, int] = {}
+        rows = [
+            [self._numbers.setdefault(trait, len(self._numbers)) for trait in _traits(run)]
+            for run in runs
+        ]
+        self._table = np.array(rows, dtype=int).reshape(len(rows), len(DIFFERENCES) + 1)
+        self._doublings = np.log2([run.devices for run in runs])
+
+    def unlikeness(self, traits: Traits) -> Floats:
+        """Return in how many traits each of the runs differs from one with these.
+
+        Whether a job has several nodes is a trait, and the number of devices counts up to one.
+        """
+        differing: Floats = (self._table != self._row(traits)).sum(axis=1)
+        doublings = np.abs(self._doublings - log2(traits.devices))
+        return differing + np.minimum(1.0, doublings / SCALE)
+
+    def have(self, name: str, traits: Traits) -> Booleans:
+        """Return which of the runs have one of these traits."""
+        column = list(DIFFERENCES).index(name)
+        equal: Booleans = self._table[:, column] == self._row(traits)[column]
+        return equal
+
+    def _row(self, traits: Traits) -> list[int]:
+        return [self._numbers.get(trait, -1) for trait in _traits(traits)]
 
 
-def _trait(run: Traits, name: str) -> Hashable:
-    value: Hashable = run.nodes > 1 if name == "several" else getattr(run, name)
-    return value
-
-
-def _codes(*columns: Sequence[Hashable]) -> list[Floats]:
-    """Return a number for each value, equal for equal ones."""
-    known: dict[Hashable, int] = {}
-    return [np.array([known.setdefault(v, len(known)) for v in each]) for each in columns]
+def _traits(run: Traits) -> list[_Trait]:
+    several = ("several nodes", run.nodes > 1)
+    return [*((name, getattr(run, name)) for name in DIFFERENCES), several]
 
 
 def differences(run: Traits, other: Traits) -> tuple[str, ...]:
@@ -210,31 +224,29 @@ class ErrorsByNearness:
     Parameters
     ----------
     runs : of training alone, or of services alone
-    unlike : in how many traits each run differs from each; computed without it
     """
 
-    def __init__(self, runs: Sequence[MeasuredRun], unlike: Floats | None = None) -> None:
+    def __init__(self, runs: Sequence[MeasuredRun]) -> None:
         self.runs = tuple(runs)
-        self._unlike = unlikeness(runs, runs) if unlike is None else unlike
+        self._table = TraitTable(self.runs)
 
     def without(self, source: str) -> "ErrorsByNearness":
         """Return the errors of all other sources."""
-        kept = np.array([run.source != source for run in self.runs], dtype=bool)
-        runs = [run for run in self.runs if run.source != source]
-        return ErrorsByNearness(runs, self._unlike[np.ix_(kept, kept)])
+        return ErrorsByNearness([run for run in self.runs if run.source != source])
 
     def reach(self, traits: Traits, metric: Metric = "step_time") -> Reach:
         """Return the error of the prediction of a metric of a run."""
-        known = [run for run in self.runs if run.metric == metric]
-        own = sum(run.accelerator == traits.accelerator for run in known)
-        if all(run.generation != traits.generation for run in known):
+        known = self._of(metric)
+        own = np.count_nonzero(known & self._table.have("accelerator", traits))
+        if not (known & self._table.have("generation", traits)).any():
             text = f"no evidence: no measured runs on {traits.accelerator}, or like it"
             return Reach(None, None, 0, text)
-        text = f"{counted(len(known), 'measured run')} by nearness, {own} on {traits.accelerator}"
+        rows = np.count_nonzero(known)
+        text = f"{counted(rows, 'measured run')} by nearness, {own} on {traits.accelerator}"
         if isinf(self._quantile):
-            return Reach(None, None, len(known), f"{text}, which are too few")
+            return Reach(None, None, rows, f"{text}, which are too few")
         factor = exp(self._quantile * self._usual_error(traits, metric))
-        return Reach(factor, factor, len(known), text)
+        return Reach(factor, factor, rows, text)
 
     def share_faster(self, traits: Traits, ratio: float) -> float | None:
         """Return the share of runs whose ratio to their prediction is at most one, as errors go.
@@ -248,7 +260,7 @@ class ErrorsByNearness:
 
     def nearest(self, traits: Traits, count: int = NEAREST) -> tuple["NearRun", ...]:
         """Return the runs that are most like one with some traits, the nearest first."""
-        order = np.argsort(unlikeness([traits], self.runs)[0], kind="stable")
+        order = np.argsort(self._table.unlikeness(traits), kind="stable")
         found: dict[str, list[MeasuredRun]] = {}
         for run in (self.runs[i] for i in order):
             if run.run in found or len(found) < count:
@@ -269,13 +281,13 @@ class ErrorsByNearness:
 
     def _usual_error(self, traits: Traits, metric: Metric) -> float:
         same = self._of(metric)
-        near = UNLIKE ** unlikeness([traits], self.runs) * same
-        return float(self._usual(near, self._mean(same))[0])
+        near = UNLIKE ** self._table.unlikeness(traits) * same
+        return float(self._usual(near, self._mean(same)))
 
     def _usual(self, near: Floats, mean: float | Floats) -> Floats:
         """Return the mean error of near runs, wider the fewer they are."""
         weights = near * self._weights
-        whole = 1 + weights.sum(axis=1)
+        whole = 1 + weights.sum(axis=-1)
         usual: Floats = (mean + weights @ np.abs(self._errors)) / whole * (1 + 1 / whole)
         return usual
 
@@ -290,8 +302,9 @@ class ErrorsByNearness:
         """Each error over the usual one by runs of other sources, by source."""
         if not self.runs:
             return {}
-        (sources,) = _codes([run.source for run in self.runs])
-        near = UNLIKE**self._unlike * (sources[:, None] != sources[None, :])
+        unlike = np.array([self._table.unlikeness(run) for run in self.runs])
+        sources = np.array([run.source for run in self.runs])
+        near = UNLIKE**unlike * (sources[:, None] != sources)
         usual = np.zeros(len(self.runs))
         for metric in sorted({run.metric for run in self.runs}):
             same = self._of(metric)

@@ -12,10 +12,10 @@ from clustersim.metrics.prediction_interval import (
     Bounds,
     ErrorsByNearness,
     Interval,
+    TraitTable,
     bounds,
     differences,
     interval,
-    unlikeness,
 )
 from clustersim.reports.step.text import rows
 from clustersim.simulation.step.simulate import simulate
@@ -188,7 +188,9 @@ def test_unlikeness_counts_traits_and_scale(differing, doublings):
     names = ("machine", "software", "shape", "task")[:differing]
     other = traits(**dict.fromkeys(names, "other"), devices=8 * 2**doublings)
 
-    assert unlikeness([HERE], [other])[0, 0] == pytest.approx(differing + min(1, doublings / 6))
+    assert TraitTable([other]).unlikeness(HERE)[0] == pytest.approx(
+        differing + min(1, doublings / 6)
+    )
     assert len(differences(HERE, other)) == differing
 
 
