@@ -237,11 +237,11 @@ class ErrorsByNearness:
     def reach(self, traits: Traits, metric: Metric = "step_time") -> Reach:
         """Return the error of the prediction of a metric of a run."""
         known = self._of(metric)
-        own = np.count_nonzero(known & self._table.have("accelerator", traits))
+        own = int((known & self._table.have("accelerator", traits)).sum())
         if not (known & self._table.have("generation", traits)).any():
             text = f"no evidence: no measured runs on {traits.accelerator}, or like it"
             return Reach(None, None, 0, text)
-        rows = np.count_nonzero(known)
+        rows = int(known.sum())
         text = f"{counted(rows, 'measured run')} by nearness, {own} on {traits.accelerator}"
         if isinf(self._quantile):
             return Reach(None, None, rows, f"{text}, which are too few")
