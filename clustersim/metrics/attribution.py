@@ -74,15 +74,10 @@ TAIL_PARTS: Final = {
 """The component of each operation after the blocks."""
 
 
-def attribute(track: Track, actor: Actor, duration: float) -> dict[str, float]:
-    """Return the seconds of each component of one rank class; their sum is `duration` [s]."""
-    return next(_attributed([track], [actor], duration))
-
-
-def _attributed(
+def attributed(
     tracks: Sequence[Track], actors: Sequence[Actor], duration: float
 ) -> Iterator[dict[str, float]]:
-    """Yield the seconds of each component of some rank classes [s]."""
+    """Yield the seconds of each component of some rank classes; their sum is `duration` [s]."""
     steps = Steps.of(tracks)
     waits = _waits(steps, tracks).tolist()
     of_blocks = parts_by_code(steps, actors)
@@ -224,8 +219,8 @@ def average(timeline: Timeline, actors: Sequence[Actor]) -> dict[str, float]:
     totals = dict.fromkeys(PARTS, 0.0)
     ranks = sum(track.multiplicity for track in timeline.tracks)
     for tracks, of_tracks in in_parts(timeline, actors):
-        attributed = _attributed(tracks, of_tracks, timeline.duration)
-        for track, parts in zip(tracks, attributed, strict=True):
+        each_rank = attributed(tracks, of_tracks, timeline.duration)
+        for track, parts in zip(tracks, each_rank, strict=True):
             for name, seconds in parts.items():
                 totals[name] += track.multiplicity * seconds
     return {name: seconds / ranks for name, seconds in totals.items()}

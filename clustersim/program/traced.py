@@ -43,7 +43,6 @@ from clustersim.workload.kernels import Gemm
 
 RECORDED: Final = "recorded"
 ROOFLINE: Final = "roofline"
-COMPUTES: Final = (RECORDED, ROOFLINE)
 """Times of operations that compute: those of the trace, or of their work where it is stated."""
 
 assumed_format: Final = "bf16"
@@ -87,7 +86,7 @@ class TracedProgram:
     Parameters
     ----------
     devices : of each rank
-    compute : one of `COMPUTES`
+    compute : `RECORDED` or `ROOFLINE`
     fixed : prescribed algorithms, by operation
 
     Attributes

@@ -9,11 +9,10 @@ A list may contain ranges: ``1,4:16,20``.
 """
 
 import re
-from collections.abc import Callable, Sequence
 from typing import Final
 
 from clustersim.catalog.facts import MAX_DEVICES
-from clustersim.units import PREFIXES, UNITS, parse, parse_size
+from clustersim.units import PREFIXES, UNITS, parse_size
 
 MAX_VALUES: Final = 10_000
 """Maximum number of values of one option."""
@@ -74,12 +73,21 @@ def counts_of(text: str) -> tuple[int, ...]:
 
 
 def sizes_in(text: str) -> list[float]:
-    """Return a list of sizes of messages [B], plain numbers among them; errors as of quantities.
+    """Return a list of sizes of messages [B], plain numbers among them.
 
     >>> sizes_in("1024,1M"), sizes_in("8:32")
     ([1024.0, 1048576.0], [8.0, 16.0, 32.0])
+
+    Raises
+    ------
+    ValueError
+        as `values_of`, and when a value is not a size or not positive.
     """
-    return _positive(values_of(_SIZE.sub(_size, text)), parse_size)
+    sizes = {value: parse_size(value) for value in values_of(_SIZE.sub(_size, text))}
+    for value, size in sizes.items():
+        if size <= 0:
+            raise ValueError(f"{value} is not greater than 0")
+    return [*sizes.values()]
 
 
 def _size(match: re.Match[str]) -> str:
@@ -88,28 +96,6 @@ def _size(match: re.Match[str]) -> str:
     if prefix:
         return f"{number} {prefix.upper()}iB"
     return f"{number} B" if number.isdecimal() else number
-
-
-def quantities_of(text: str, dimension: str) -> list[float]:
-    """Return a list of quantities in the base unit of their dimension.
-
-    >>> quantities_of("1KiB:4KiB", "bytes")
-    [1024.0, 2048.0, 4096.0]
-
-    Raises
-    ------
-    ValueError
-        as `values_of`, and when a value has another dimension or is not positive.
-    """
-    return _positive(values_of(text), lambda value: parse(value, dimension))
-
-
-def _positive(texts: Sequence[str], parsed: Callable[[str], float]) -> list[float]:
-    values = [(value, parsed(value)) for value in texts]
-    for value, quantity in values:
-        if quantity <= 0:
-            raise ValueError(f"{value} is not greater than 0")
-    return [quantity for _, quantity in values]
 
 
 def _items(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from clustersim.engine.event_replay import EventReplay
 from clustersim.engine.replay import replay, result, run_to_end
 from clustersim.errors import SimulationError
 from clustersim.memory.levels import Peak, peak_activations
-from clustersim.metrics.attribution import BUBBLES, PARTS, attribute, average
+from clustersim.metrics.attribution import BUBBLES, PARTS, attributed, average
 from clustersim.program.program import Tail
 from clustersim.program.schedules import SCHEDULES
 from clustersim.timeline import KINDS, WEIGHT
@@ -222,8 +222,7 @@ def test_the_parts_of_every_rank_add_up_to_the_step(case):
     timeline = replay(program).timeline
     step = timeline.duration
 
-    for track, actor in zip(timeline.tracks, program.actors, strict=True):
-        parts = attribute(track, actor, step)
+    for parts in attributed(timeline.tracks, program.actors, step):
         assert math.fsum(parts.values()) == pytest.approx(step, rel=1e-9)
         assert min(parts.values()) >= -1e-9 * step
     mean = average(timeline, program.actors)

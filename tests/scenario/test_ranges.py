@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.scenario.ranges import quantities_of, values_of
+from clustersim.scenario.ranges import sizes_in, values_of
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_a_list_is_what_was_joined(values):
 
 def test_large_quantities_are_exact():
     """A range over many orders of magnitude has the exact powers of two."""
-    assert quantities_of("1 B:8 TiB", "bytes")[-3:] == [2.0**41, 2.0**42, 2.0**43]
+    assert sizes_in("1 B:8 TiB")[-3:] == [2.0**41, 2.0**42, 2.0**43]

@@ -160,9 +160,7 @@ class _Replay:
         self._begin = self._emitted_before = 0.0  # of the time in which tokens are counted
         self._done: Event = env.event()
         self._reviewed = 0 if load.review is None else load.review(self._completed.requests())
-        most = (
-            inf if load.review else MOST_STEPS / (deployment.replicas + deployment.prefill_replicas)
-        )
+        most = _most_steps(load, deployment)
         self._replicas = _processes(env, deployment.model, deployment.replicas, most)
         for replica in self._replicas:
             for batcher in replica.batchers:

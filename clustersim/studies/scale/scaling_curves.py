@@ -12,7 +12,7 @@ steps of the jobs of a shared machine.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -44,9 +44,6 @@ from clustersim.studies.scale.arguments import (
     device_counts,
 )
 from clustersim.studies.scale.points import PlannedPoint
-
-PARTS_OF: Final = ("step", "token", "first token", "device")
-"""Accounts whose parts a loss of efficiency has, those of whole steps first."""
 
 
 @dataclass(frozen=True)
