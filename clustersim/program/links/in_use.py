@@ -96,7 +96,8 @@ class LinksInUse(Column[LinkUse]):
         for index in first[np.lexsort((first, -rank[first]))].tolist():
             if len(different) == MOST:
                 break
-            different.setdefault((kind_of(self[index].name), int(rank[index])), index)
+            name = self._links.names[int(self.numbers[index])]
+            different.setdefault((kind_of(name), int(rank[index])), index)
         return [*different.values()]
 
 
