@@ -7,7 +7,7 @@ from clustersim.errors import ScenarioError
 from clustersim.exporters.arguments import argument_lines, launch_of, layout_arguments
 from clustersim.importers.launch.formats import LAUNCHES
 from clustersim.importers.launch.options import Option
-from clustersim.importers.launch.table import reason_of
+from clustersim.importers.reasons import reason_of
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import from_mapping, load
 from clustersim.scenario.schema import PlanFile

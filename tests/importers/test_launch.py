@@ -17,7 +17,7 @@ from clustersim.importers.draft import Choices
 from clustersim.importers.launch.formats import LAUNCHES, launch_format
 from clustersim.importers.launch.serving import catalogue_model
 from clustersim.importers.launch.syntax.shell import MOST_LINES, read_commands
-from clustersim.importers.launch.table import reason_of
+from clustersim.importers.reasons import reason_of
 from clustersim.importers.registry import import_file, import_source
 from clustersim.importers.source import Source, as_source
 from clustersim.scenario.load import LoadedService, load, load_any, load_service

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from clustersim.importers.launch import megatron
 from clustersim.importers.launch.options import Option
-from clustersim.importers.launch.table import Read, Reads, ignored, reason_of
+from clustersim.importers.launch.table import Read, Reads, ignored
+from clustersim.importers.reasons import reason_of
 
 _RENAMED: Final[Mapping[str, str]] = {
     "num-moe-experts": "num-experts",

@@ -7,16 +7,14 @@ options --reads--> values by key      --finish--> keys of a scenario
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim.catalog.reading import read_yaml
 from clustersim.catalog.tree import nearest
-from clustersim.errors import CatalogError, ScenarioError
+from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.importers.launch.options import Option
+from clustersim.importers.reasons import read_reasons, reason_of
 from clustersim.importers.source import Source
 
 Convert = Callable[[Option], Any]
@@ -200,30 +198,15 @@ class Given:
             self.ignored.append((option, reason))
 
 
-@cache
 def ignored(*programs: str) -> Mapping[str, str]:
-    """Return the options of programs that are not read, or patterns of them, with the reasons.
-
-    Those of a program are in ``ignored/<program>.yaml``, by reason.
-    """
-    return {
-        option: reason
-        for program in programs
-        for reason, options in read_yaml(_IGNORED / f"{program}.yaml", CatalogError).data.items()
-        for option in options
-    }
+    """Return the options of programs that are not read, or patterns of them, with the reasons."""
+    tables = (read_reasons(_IGNORED / f"{program}.yaml") for program in programs)
+    return {option: reason for table in tables for option, reason in table.items()}
 
 
 def under(prefix: str, table: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a table under a prefix."""
     return {prefix + option: reason for option, reason in table.items()}
-
-
-def reason_of(name: str, table: Mapping[str, str]) -> str | None:
-    """Return why an option is ignored, by its name or the longest pattern that matches it."""
-    if name in table:
-        return table[name]
-    return table.get(max((key for key in table if fnmatchcase(name, key)), key=len, default=""))
 
 
 @dataclass(frozen=True)

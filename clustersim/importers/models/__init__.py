@@ -17,7 +17,7 @@ from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError
 from clustersim.importers.draft import Draft
 from clustersim.importers.models import dense, experts
-from clustersim.importers.models.config import REASONS, Config, other_file, read_config
+from clustersim.importers.models.config import Config, not_modelled, other_file, read_config
 from clustersim.workload.model import build_model
 from clustersim.workload.parameters import active_parameters, model_parameters
 
@@ -84,8 +84,8 @@ def _architecture(config: Config) -> str:
         raise CatalogError(f"{config.file}: {problem}")
     if kind is None:
         config.wrong("model_type", f"missing (one of {known})")
-    elif isinstance(kind, str) and kind in REASONS:
-        config.wrong("model_type", f"unsupported architecture {kind!r}: {REASONS[kind]}")
+    elif isinstance(kind, str) and kind in not_modelled():
+        config.wrong("model_type", f"unsupported architecture {kind!r}: {not_modelled()[kind]}")
     elif not isinstance(kind, str) or kind not in supported:
         hint = nearest(str(kind), supported)
         config.wrong(

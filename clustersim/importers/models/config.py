@@ -11,11 +11,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.reading import Place
 from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError
+from clustersim.importers.reasons import read_reasons, reason_of
+
+_HERE: Final = Path(__file__).parent
 
 _MOST_LETTERS: Final = 80
 """Characters of a value that a message quotes."""
@@ -208,77 +212,22 @@ def _plain(key: str) -> str:
     return plain if len(plain) <= _MOST_LETTERS else f"{plain[:_MOST_LETTERS]}..."
 
 
-_HARMLESS: Final = re.compile(
-    r"""
-      _.*                                                   # private, such as _name_or_path
-    | .*_token_ids? | tokenizer_.* | unk_.*                 # tokens and their texts
-    | .*_eps | .*_epsilon | eps                             # of norms
-    | init_.* | initializer_.* | .*_init_std                # how weights begin
-    | rope_.* | rotary_.* | partial_rotary_factor | .*position_embedding_type | offset_alibi
-    | original_max_position_embeddings | initial_context_length | n_ctx | max_length
-    | architectures | auto_map | model_type | transformers_version | is_decoder | use_cache
-    | (torch_)?dtype | quantization_config | pretraining_tp | device_map | ep_size
-    | id2label | label2id | num_labels | problem_type | task_specific_params | summary_.*
-    | classifier_dropout | return_dict | output_.* | gradient_checkpointing | verbose
-    | hidden_act | activation_function | swiglu_limit | logit_scale | loss_fn | clip_qkv
-    | scale_attn_.* | reorder_and_upcast_attn | softmax_scale | embedding_fraction
-    | attention_softmax_in_fp32 | masked_softmax_fusion | bias_dropout_fusion | skip_bias_add(_qkv)?
-    | apply_residual_connection_post_layernorm | slow_but_exact
-    | attn_impl | attn_uses_sequence_id | alibi_bias_max | prefix_lm | fc_type
-    | use_pad_tok_in_ffn
-    | .*_loss_coef | aux_loss_alpha | seq_aux | router_jitter_noise
-    | norm_topk_prob | scoring_func | routed_scaling_factor | topk_method
-    | max_window_layers
-    | query_pre_attn_scalar | hidden_activation | cache_implementation | attn_implementation
-    | attn_temperature_tuning | floor_scale | attn_scale | for_.*_compressor
-    | .*_token_index | mm_tokens_per_image                  # of images
-    | unsloth_.* | quantization | use_grouped_mm | use_mrope | torchscript | finetuning_task
-    | cross_attention_hidden_size | chunk_size_feed_forward | pruned_heads
-    | tie_encoder_decoder | tf_legacy_loss | prefix | use_bfloat16
-    | temperature | top_p | typical_p | repetition_penalty | length_penalty
-    | num_beams | num_beam_groups
-    | diversity_penalty | no_repeat_ngram_size | encoder_no_repeat_ngram_size | bad_words_ids
-    | num_return_sequences | early_stopping | min_length | do_sample | remove_invalid_values
-    | suppress_tokens | begin_suppress_tokens | exponential_decay_length_penalty
-    """,
-    re.VERBOSE,
-)
-
-
 def is_harmless(key: str) -> bool:
     """Whether a key is known not to affect the shape.
 
     >>> is_harmless("rms_norm_eps"), is_harmless("num_key_value_heads")
     (True, False)
     """
-    return _HARMLESS.fullmatch(key) is not None
+    return reason_of(key, read_reasons(_HERE / "without_effect.yaml")) is not None
 
 
 # --- what is no configuration of a supported model ------------------------------------------------
 
-REASONS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        ("qwen3_next", "qwen3_5", "qwen3_5_moe", "kimi_linear", "minimax", "minimax_text_01"),
-        "layers with linear attention are not modelled",
-    ),
-    **dict.fromkeys(
-        (
-            *("mamba", "mamba2", "falcon_mamba", "falcon_h1", "jamba", "bamba", "zamba", "zamba2"),
-            *("nemotron_h", "granitemoehybrid", "rwkv", "recurrent_gemma", "lfm2"),
-        ),
-        "recurrent layers (state spaces, gated convolutions) are not modelled",
-    ),
-    **dict.fromkeys(
-        ("bert", "roberta", "modernbert", "t5", "bart", "whisper", "vit", "clip", "siglip"),
-        "encoders are not modelled; model files describe decoders",
-    ),
-    **dict.fromkeys(
-        ("gemma3n", "gemma3n_text"), "embeddings of each layer and shared keys are not modelled"
-    ),
-    "phi3small": "block-sparse attention is not modelled",
-    "deepseek_v32": "sparse attention, whose tokens an indexer selects, is not modelled",
-}
-"""Known architectures that a model file cannot express, by `model_type`, with the reason."""
+
+def not_modelled() -> Mapping[str, str]:
+    """Return known architectures that a model file cannot express, each with the reason."""
+    return read_reasons(_HERE / "not_modelled.yaml")
+
 
 _NOTHING: Final = "it has no shape of a model"
 
