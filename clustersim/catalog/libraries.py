@@ -111,7 +111,11 @@ class LibraryRecord(Record):
         for name, protocols in self.algorithms.items():
             if not protocols:
                 raise ValueError(f"algorithms.{name}: has no protocol (at least one is needed)")
+        if "send" not in self.choices:
+            raise ValueError("choices: send is missing (a message between two devices needs it)")
         for operation, algorithms in self.choices.items():
+            if not algorithms:
+                raise ValueError(f"choices: {operation} has no algorithm (at least one is needed)")
             for algorithm in algorithms:
                 if algorithm not in self.algorithms:
                     raise ValueError(

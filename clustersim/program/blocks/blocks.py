@@ -112,10 +112,10 @@ class Blocks:
         busy, issued = seconds.busy + more, self.job.dispatch.issued(seconds, delay)
         if self.job.dispatch.launches_wait:
             return np.asarray(busy + issued)
-        work, issuing = self.work(stage, code.chunk, code.kind), busy
+        work, waits = self.work(stage, code.chunk, code.kind), issued - busy
         if self.job.adapter_units and work.transfers:  # as in `_alone`
-            issuing = busy - self._exposed_moves(work, code.kind, pattern).busy
-        waits = np.maximum(0.0, issued - issuing)
+            waits = seconds.dispatch + issued - self.job.dispatch.issued(seconds) - more
+        waits = np.maximum(0.0, waits)
         if code.paired is None and not self.job.experts.overlapped:
             scale = 1.0 + more / seconds.compute if seconds.compute else 1.0
             waits = np.maximum(waits, self._followed(work, code.kind, pattern, scale, delay))
@@ -202,8 +202,8 @@ class Blocks:
         if work.transfers:
             exposed = self._exposed_moves(work, kind, pattern)
             if job.adapter_units:  # the host cannot issue ahead while the device waits for a layer
-                issued = seconds._replace(launches=seconds.launches + exposed.launches)
-                seconds = seconds._replace(dispatch=job.dispatch.of(issued).dispatch)
+                idle = (self._issued(unit, kind, pattern).dispatch for unit in work.units)
+                seconds = seconds._replace(dispatch=sum(idle))
             seconds += exposed
         return job.dispatch.of(seconds), repeated
 
@@ -265,26 +265,32 @@ class Blocks:
         """Return a block unit by unit: what precedes its layers, each layer, what follows them."""
         units, waits = list[Unit](), AT_ONCE
         for unit in work.units:
-            busy = self._busy(unit, kind, pattern)
+            whole = self._issued(unit, kind, pattern)
             units.append(
                 Unit(
-                    busy,
+                    whole.total,
                     self._moves(unit.fetch, pattern, shared.moves, waits),
                     self._moves(unit.push, pattern, shared.moves),
-                    self._segments(unit.kernels, busy, pattern, shared.inner),
+                    self._segments(unit.kernels, whole.total, pattern, shared.inner),
                 )
             )
             waits = AT_ONCE
             if unit.layer is not None:
-                waits = self._times.late(unit.layer, unit.kernels, kind, pattern)
+                waits = self._times.late(unit.layer, unit.kernels, kind, pattern, whole)
         return tuple(units)
 
-    def _busy(self, unit: UnitWork, kind: str, pattern: Pattern) -> float:
-        """Return the time of the device for a unit [s]."""
+    def _issued(self, unit: UnitWork, kind: str, pattern: Pattern) -> Seconds:
+        """Return the time of a unit, and that of a host that is not ahead: moves are launches."""
         if unit.layer is None:
-            return self._times.chain(unit.kernels, pattern).busy
-        own, recomputed = self._times.layer(unit.layer, kind_of_layers(self.job, kind), pattern)
-        return (own + recomputed).busy
+            seconds = self._times.chain(unit.kernels, pattern)
+            seconds = seconds if kind == FORWARD else seconds.of_backward()
+        else:
+            own, recomputed = self._times.layer(unit.layer, kind_of_layers(self.job, kind), pattern)
+            seconds = own + recomputed
+        if not self.job.adapter_units:
+            return seconds._replace(dispatch=0.0)
+        moves = len([*unit.fetch, *unit.push])
+        return self.job.dispatch.of(seconds._replace(launches=seconds.launches + moves))
 
     def _moves(
         self,

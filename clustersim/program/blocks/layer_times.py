@@ -69,17 +69,37 @@ class LayerTimes:
         return self._known[key]
 
     def late(
-        self, stacked: StackedLayer, kernels: Iterable[Kernel], kind: str, pattern: Pattern
+        self,
+        stacked: StackedLayer,
+        kernels: Iterable[Kernel],
+        kind: str,
+        pattern: Pattern,
+        whole: Seconds,
     ) -> Late:
-        """Return when the data of the next unit are requested, as `program.movement.sharding`."""
+        """Return when the data of the next unit are requested, as `program.movement.sharding`.
+
+        Parameters
+        ----------
+        whole : of the layer
+        """
         if not self._job.adapter_units:
             return AT_ONCE
         key = stacked, kind, pattern
         if key not in self._late:
-            last = tails(kernels, kind)
-            gather, copy = (self.chain(tail, pattern).busy for tail in last)
-            self._late[key] = Late(gather, copy)
+            last = (self.chain(tail, pattern) for tail in tails(kernels, kind))
+            self._late[key] = Late(*(self._lead(whole, tail, kind) for tail in last))
         return self._late[key]
+
+    def _lead(self, whole: Seconds, tail: Seconds, kind: str) -> float:
+        """Return the time from a request to the end of a layer [s].
+
+        The device is before the tail, and the host has issued what comes before the request: in the
+        forward the whole layer, in the backward all but the tail.
+        """
+        dispatch = self._job.dispatch
+        later = 0.0 if kind == FORWARD else dispatch.issued(tail.of_backward())
+        issued = dispatch.issued(whole)
+        return whole.total - max(whole.busy - tail.busy, issued - later)
 
     def chain(self, kernels: Iterable[Kernel], pattern: Pattern) -> Seconds:
         """Return the time of kernels one after another."""
