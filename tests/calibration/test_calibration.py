@@ -347,9 +347,6 @@ def test_what_runs_tell_of_a_framework_becomes_a_file_of_its_own(chip, here):
 # --- what is wrong ----------------------------------------------------------------------------
 
 
-HEADING = "kind,shape,precision,seconds\n"
-
-
 @pytest.mark.parametrize(("text", "complaint"), wrong_values("tables of a device"))
 def test_a_wrong_table_is_one_line(measured, capsys, text, complaint):
     """Each mistake of a table is reported with its line and the remedy; nothing is written."""

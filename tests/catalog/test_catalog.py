@@ -124,7 +124,6 @@ SCENARIO = (finding.shipped("scenario") / "frontier-22b.yaml").read_text(encodin
 DEVICE = (finding.shipped("accelerator") / "mi250x-gcd.yaml").read_text(encoding="utf-8")
 MODELS = ", ".join(finding.entry_names("model"))
 UNITS = "compute_units: {value: 110, source: olcf}"
-CAPACITY = "capacity: {value: 64 GB, source: olcf}"
 
 
 @pytest.fixture

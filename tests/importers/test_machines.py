@@ -676,10 +676,6 @@ def test_a_tree_that_is_none_is_named_with_its_line(text, complaint):
     assert str(error.value).startswith(f"given.txt{complaint}")
 
 
-ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
-EXTERNAL = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]>'
-
-
 @pytest.mark.parametrize(("name", "old", "new", "complaint"), wrong_values("files of machines"))
 def test_a_broken_or_hostile_file_is_named_with_its_line(name, old, new, complaint):
     """One line states the first wrong place and what is allowed; no entity is ever expanded."""
