@@ -117,6 +117,7 @@ class StepCosts:
         self._hops = max(1, len(self.stages) - 1)
         self._decoding: dict[tuple[StageTimes, int, float], Parts] = {}
         self._lines: dict[int, Line] = {}
+        self._priced: tuple[Batch | None, list[float]] = (None, [])
 
     @cached_property
     def memory(self) -> ReplicaMemory:
@@ -198,8 +199,9 @@ class StepCosts:
 
     def device_seconds(self, batch: Batch) -> float:
         """Return the time of the devices in a step from tables, without drafting and host [s]."""
-        device = sum([count * self._stage_seconds(tables, batch) for tables, count in self._tables])
-        return device + self._sent(batch) if len(self.stages) > 1 else device
+        if len(self.stages) == 1:
+            return self._stage_seconds(self._tables[0][0], batch)
+        return sum(map(mul, self._counts, self._of_stages(batch))) + self._sent(batch)
 
     @property
     def linear(self) -> bool:
@@ -243,13 +245,21 @@ class StepCosts:
         """Return the time of the slowest stage from tables [s]."""
         if len(self.stages) == 1:
             return self.seconds(batch)
-        stages = [self._stage_seconds(tables, batch) for tables, _ in self._tables]
-        counts = [count for _, count in self._tables]
-        sent = self._sent(batch)
-        device = sum(map(mul, counts, stages)) + sent
+        stages, sent = self._of_stages(batch), self._sent(batch)
+        device = sum(map(mul, self._counts, stages)) + sent
         drafted = self._drafted(batch, device)
         host = self._host(batch, device + drafted)
         return max(stages) + drafted + host + sent / self._hops
+
+    def _of_stages(self, batch: Batch) -> list[float]:
+        """Return the time of a stage of each kind [s]; once for a step, of which two times are."""
+        if self._priced[0] is not batch:
+            self._priced = batch, [self._stage_seconds(times, batch) for times, _ in self._tables]
+        return self._priced[1]
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        return [count for _, count in self._tables]
 
     def _stage_seconds(self, times: StageTimes, batch: Batch) -> float:
         return sum(self._stage_parts(times, batch).values())
