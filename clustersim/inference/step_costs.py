@@ -201,7 +201,8 @@ class StepCosts:
         """Return the time of the devices in a step from tables, without drafting and host [s]."""
         if len(self.stages) == 1:
             return self._stage_seconds(self._tables[0][0], batch)
-        return sum(map(mul, self._counts, self._of_stages(batch))) + self._sent(batch)
+        stages: float = sum(map(mul, self._counts, self._of_stages(batch)))
+        return stages + self._sent(batch)
 
     @property
     def linear(self) -> bool:
