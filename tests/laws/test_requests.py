@@ -196,14 +196,29 @@ def test_the_same_load_gives_the_same_times():
 
 def test_a_front_end_takes_requests_one_by_one():
     """Of requests that come together, the n-th reaches a replica after n times of the front end."""
-    load = RequestLoad(
-        np.full(4, 100), np.full(4, 2), np.zeros(4), before=0.5, intake=Intake(0.1, 0.001)
-    )
+    load = RequestLoad(np.full(4, 100), np.full(4, 2), np.zeros(4), intake=Intake(0.1, 0.001))
 
     replayed = replay_requests(load, Deployment(model()))
 
     reached = sorted(request.reached for request in replayed.requests)
-    assert reached == pytest.approx([0.7, 0.9, 1.1, 1.3])
+    assert reached == pytest.approx([0.2, 0.4, 0.6, 0.8])
+
+
+@given(st.integers(1, 6), st.integers(1, 60), st.floats(0.0, 0.5))
+def test_the_time_after_the_engine_delays_first_tokens_alone(users, output, after):
+    """Users return with their last token, which is no sooner than the first: no step waits."""
+    lengths = np.full(9 * users, 64), np.full(9 * users, output)
+    usual, late = (
+        replay_requests(
+            RequestLoad(*lengths, users=users, complete=8 * users, after=each), Deployment(model())
+        ).requests
+        for each in (0.0, after)
+    )
+
+    assert late.first - late.arrival == pytest.approx(usual.first - usual.arrival + after)
+    assert (late.finish >= late.first).all()
+    if after < (usual.finish - usual.first).min():
+        assert late.finish == pytest.approx(usual.finish)
 
 
 @given(st.integers(2, 40), st.integers(1, 200))

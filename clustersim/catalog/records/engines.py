@@ -188,8 +188,8 @@ class EngineRecord(Record):
     `extends` names the engine file that this one changes: its values win one by one. `step` is the
     time of the host between two steps, in which the device is idle, and `sequence` that for each
     sequence of the batch; `in_flight` is that for each sequence of the other batches of a pipeline,
-    all of which the scheduler goes through at each step. `first` is the time of a request before
-    and after the engine, while others come as well: network, scheduling. `intake` is the time for
+    all of which the scheduler goes through at each step. `first` is the time of a first token after
+    the engine, for which later ones do not wait: the start of a stream. `intake` is the time for
     which a request keeps others from coming, none if missing: tokenisation. `dispatch` is the time
     of the host for each kernel that is not in a graph. `launch` is the arguments of its server, by
     program, null where that of the extended file is none of this one.

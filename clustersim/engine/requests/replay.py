@@ -61,8 +61,8 @@ class RequestLoad:
     warm_up : requests before those that are measured
     complete : completed requests with which a closed load ends, warm-up included; it needs `users`
         requests more; unless a review ends it
-    before : time of a request before it reaches a replica, while others come as well [s]
-    intake : time for which it keeps others from coming
+    intake : time of a request in the front end, for which it keeps others from coming
+    after : time of a first token after the engine; later ones do not wait for it [s]
     cached : whether the KV cache of every prompt is there already
     review : ends a load; None to end it with `complete`, or with all requests of an open load
     """
@@ -73,8 +73,8 @@ class RequestLoad:
     users: int = 0
     warm_up: int = 0
     complete: int = 0
-    before: float = 0.0
     intake: Intake = NO_INTAKE
+    after: float = 0.0
     cached: bool = False
     review: Review | None = None
 
@@ -194,14 +194,14 @@ class _Replay:
             self._issue()
 
     def _issue(self) -> None:
-        """Let the next request arrive; it reaches a replica after the time before."""
+        """Let the next request arrive; it reaches a replica after the front end."""
         number, load, env = self._issued, self._load, self._env
         self._issued += 1
         request = Request(number, env.now, load.inputs.item(number), load.outputs.item(number))
         if number == load.warm_up and not load.closed:
             self._begin_count()
         self._taken = max(self._taken, env.now) + load.intake.seconds(request.input)
-        delay = self._taken - env.now + load.before
+        delay = self._taken - env.now
         if delay:
             env.timeout(delay).callbacks.append(lambda _: self._reach(request))
         else:
@@ -212,7 +212,17 @@ class _Replay:
         request.reached, request.transferred = self._env.now, self._load.cached
         self._route().add(request)
 
-    def _finish(self, request: Request, _now: float) -> None:
+    def _finish(self, request: Request, now: float) -> None:
+        """Send the last token of a request, no sooner than its first one."""
+        request.first += self._load.after
+        if request.first > now:
+            request.finish = request.first
+            late = self._env.timeout(request.first - now)
+            late.callbacks.append(lambda _: self._complete(request))
+        else:
+            self._complete(request)
+
+    def _complete(self, request: Request) -> None:
         """Count a request that is complete; let its user send the next one."""
         load, completed = self._load, self._completed
         completed.add(request)

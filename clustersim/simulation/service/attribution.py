@@ -38,7 +38,7 @@ SAMPLES: Final = 48
 """Steps whose parts are computed; the others are like them."""
 
 ROUNDING: Final = 1e-9
-"""Time between steps, over that of a token, below which it is a difference of rounded times."""
+"""A part, over the time that it is of, below which it is a difference of rounded times."""
 
 Cost = Callable[[Batch], StepTime]
 """Returns the parts of a step."""
@@ -70,18 +70,19 @@ def token_attribution(
 
 
 def first_token_attribution(
-    requests: CompletedRequests, steps: Sequence[Steps], cost: Cost
+    requests: CompletedRequests, steps: Sequence[Steps], cost: Cost, after: float
 ) -> dict[str, float]:
     """Return the mean time to the first token by cause [s].
 
     Parameters
     ----------
+    after : time of the token after the engine [s]
     steps : of the replicas that process prompts
     """
     means = {
-        "frontend": _mean(requests.reached - requests.arrival),
+        "frontend": _mean(requests.reached - requests.arrival) + after,
         "queue": _mean(requests.admitted - requests.reached),
-        "transfer": _mean(np.fmax(0.0, requests.first - requests.prompted)),
+        "transfer": _mean(np.fmax(0.0, requests.first - after - requests.prompted)),
     }
     whole = _mean(requests.first - requests.arrival)
     processed = max(0.0, whole - sum(means.values()))
@@ -92,7 +93,8 @@ def first_token_attribution(
     total = sum(parts.values())
     named = {name: seconds * processed / total for name, seconds in parts.items()} if total else {}
     others = {} if total else {"prompt": processed}
-    return {name: s for name, s in {**means, **named, **others}.items() if s > 0}
+    every = {**means, **named, **others}
+    return {name: s for name, s in every.items() if s > ROUNDING * whole}
 
 
 def _split(batch: Batch, cost: Cost) -> Mapping[str, float]:

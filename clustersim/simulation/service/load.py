@@ -47,7 +47,7 @@ FIELDS: Final = ("arrival", "input", "output")
 """Fields of a request in a trace."""
 
 
-def load_of(loaded: LoadedService, before: float, *, endless: bool = False) -> RequestLoad:
+def load_of(loaded: LoadedService, *, endless: bool = False) -> RequestLoad:
     """Return the requests of a scenario, some of which take time.
 
     Raises
@@ -55,7 +55,7 @@ def load_of(loaded: LoadedService, before: float, *, endless: bool = False) -> R
     ScenarioError
         as of `_load_of`, and where all prompts are cached and all outputs have one token.
     """
-    load = _load_of(loaded, before, endless)
+    load = _load_of(loaded, endless)
     if load.cached and load.outputs.max() == 1:
         raise ScenarioError(
             f"{loaded.where('load', 'cached')}: requests of one token whose prompts are cached take"
@@ -64,12 +64,11 @@ def load_of(loaded: LoadedService, before: float, *, endless: bool = False) -> R
     return load
 
 
-def _load_of(loaded: LoadedService, before: float, endless: bool) -> RequestLoad:
+def _load_of(loaded: LoadedService, endless: bool) -> RequestLoad:
     """Return the requests of a scenario.
 
     Parameters
     ----------
-    before : time of a request before it reaches a replica [s]
     endless : whether a load with a rate has many requests, whatever number it states
 
     Raises
@@ -80,7 +79,8 @@ def _load_of(loaded: LoadedService, before: float, endless: bool) -> RequestLoad
     """
     given = loaded.scenario.load
     intake = intake_of(loaded.scenario)
-    start = partial(RequestLoad, before=before, intake=intake, cached=given.cached)
+    after = loaded.scenario.engine.first
+    start = partial(RequestLoad, intake=intake, after=after, cached=given.cached)
     trace = trace_file(loaded)
     if trace is not None:
         rows = np.array(_trace(loaded, trace), dtype=float)

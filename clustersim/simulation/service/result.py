@@ -243,7 +243,8 @@ class ServeResult(Presentable):
         if self.replayed is None or self.unstable:
             return {}
         steps = self.replayed.prefill_steps or self.replayed.steps
-        return first_token_attribution(self.requests, steps, self.pools[0].costs.step)
+        after = self.scenario.engine.first
+        return first_token_attribution(self.requests, steps, self.pools[0].costs.step, after)
 
     @property
     def limiting(self) -> str | None:

@@ -109,7 +109,7 @@ def check_service(loaded: LoadedService) -> None:
     ScenarioError, CatalogError, PlanError
         the error that a simulation would end with; memory is a verdict and no error.
     """
-    load = load_of(loaded, loaded.scenario.engine.first)
+    load = load_of(loaded)
     build_pools(loaded, prompts_of(loaded, load))
     _check_positions(loaded, int((load.inputs + load.outputs).max()))
 
@@ -170,8 +170,8 @@ class _Service:
         self._loaded, self._loads, self._free = loaded, loads, free
         self._expected = read_expectations(loaded)
         for size in loads:  # all are checked before the first is simulated
-            load_of(self._sized(size), loaded.scenario.engine.first)
-        self._load = load_of(loaded, loaded.scenario.engine.first)
+            load_of(self._sized(size))
+        self._load = load_of(loaded)
         self._pools = build_pools(loaded, prompts_of(loaded, self._load))
         self._deployment = build_deployment(self._pools, loaded.scenario)
 
@@ -217,7 +217,7 @@ class _Service:
     def _at_size(self, size: float) -> ServeResult:
         """Return the service at another size of its load."""
         loaded = self._sized(size)
-        return self._at(loaded, load_of(loaded, loaded.scenario.engine.first))
+        return self._at(loaded, load_of(loaded))
 
     def _sized(self, size: float) -> LoadedService:
         kind = self._loaded.scenario.load.kind
@@ -260,7 +260,7 @@ class _Service:
         """The service with a backlog, which has the same requests whatever their rate."""
         rate = self._loaded.scenario.load.rate
         assert rate is not None, "requests arrive at a rate"
-        endless = load_of(self._loaded, self._load.before, endless=True)
+        endless = load_of(self._loaded, endless=True)
         rates = () if self._free else (rate, *self._loads)
         return saturated(endless, self._deployment, rates)
 

@@ -125,8 +125,8 @@ def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float])
         arrivals=None,
         users=2 * _room(load, served),
         warm_up=0,
-        before=0.0,
         intake=NO_INTAKE,
+        after=0.0,
         review=review,
     )
     replayed = replay_requests(backlog, served)

@@ -200,7 +200,7 @@ def bound_measures(
     pools: Sequence[tuple[ReplicaBound, int]],
     load: LoadAmounts,
     devices: int,
-    before: float,
+    after: float,
     percentiles: Sequence[str] = (),
 ) -> dict[str, float]:
     """Return measures that no replay of a layout exceeds: rates at most, times at least.
@@ -208,12 +208,13 @@ def bound_measures(
     Parameters
     ----------
     pools : bound of a replica and their number, the pool that processes prompts first
-    before : time of a request before it reaches a replica [s]
+    after : time of a first token after the engine, which shortens that of the others [s]
     percentiles : of times, next to those of every answer
     """
     prefill, decode = pools[0][0], pools[-1][0]
-    first = before + prefill.first
-    latency = first + (load.output - 1) * decode.token
+    first, further = after + prefill.first, load.output - 1
+    latency = max(first, prefill.first + further * decode.token)
+    token = max(0.0, decode.token - after / further) if further else 0.0
     most = _sustainable(pools, load) if load.steady else inf
     rate, requests = _steady_rates(load, most) if load.steady else _rates(pools, load)
     total = rate + requests * load.prompt_share
@@ -222,12 +223,12 @@ def bound_measures(
         "tokens_per_s": rate,
         "total_tokens_per_s": total,
         "total_tokens_per_s_per_device": total / devices,
-        "tokens_per_s_per_user": 1 / decode.token if decode.token else inf,
+        "tokens_per_s_per_user": 1 / token if token else inf,
         "requests_per_s": requests,
         "goodput": requests,
         "devices": float(devices),
     }
-    for name, least in (("ttft", first), ("tpot", decode.token), ("latency", latency)):
+    for name, least in (("ttft", first), ("tpot", token), ("latency", latency)):
         names = (f"{name}_{each}" for each in (*QUANTILES, *percentiles))
         numbers |= dict.fromkeys((name, *names), least)
     if load.steady:

@@ -105,7 +105,7 @@ def bounded_layouts(
                 found.memory += 1
                 continue
             measures = bound_measures(
-                bounds, replicas.load, layout.devices, replicas.before,
+                bounds, replicas.load, layout.devices, replicas.after,
                 base.scenario.percentile_names,
             )  # fmt: skip
             found.fit.append(Candidate(place, layout, measures, own))
@@ -117,8 +117,8 @@ class _Replicas:
 
     def __init__(self, base: LoadedService, free: bool) -> None:
         self._base = base
-        self.before = base.scenario.engine.first
-        load = load_of(base, self.before)
+        load = load_of(base)
+        self.after = load.after
         self._prompts = prompts_of(base, load)
         self.load: LoadAmounts = _amounts(base, load, free)
         self._built: dict[str, ReplicaModel | str | None] = {}
