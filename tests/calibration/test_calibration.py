@@ -97,6 +97,7 @@ def by_path(answer):
 # --- the fit ----------------------------------------------------------------------------------
 
 
+@pytest.mark.large
 @settings(max_examples=6, deadline=None)
 @given(
     best=st.floats(0.6, 0.95),

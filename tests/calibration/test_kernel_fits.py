@@ -217,6 +217,7 @@ def test_fits_in_the_folder_of_a_scenario_are_those_of_its_runs(here, capsys):
     assert simulate("mine.yaml").step_time > 1.1 * before
 
 
+@pytest.mark.large
 def test_other_fits_of_a_file_stay(here):
     """A table of collectives leaves the fits of attention as they are."""
     attention, collectives = (
@@ -300,6 +301,7 @@ def test_several_tables_follow_one_option(tmp_path, capsys):
     assert "all-reduce" in out
 
 
+@pytest.mark.large
 def test_fits_are_written_to_a_folder(here, capsys):
     """`--out` is the folder of the files of accelerators, which it makes."""
     file = written(here, ("all-reduce", "nccl"))

@@ -90,6 +90,7 @@ def test_100000_brackets_in_a_file_of_flows_are_rejected(here, capsys):
     )
 
 
+@pytest.mark.large
 def test_a_file_of_many_values_is_rejected_before_it_takes_memory(tmp_path):
     """A YAML file of millions of values is counted, not composed."""
     file = tmp_path / "many.yaml"

@@ -259,6 +259,7 @@ def test_set_changes_the_answer():
     assert twice["bubble_fraction"] < once["bubble_fraction"]
 
 
+@pytest.mark.large
 def test_json_with_out_does_both(tmp_path):
     """One object on standard output, and the files, in a process that draws with another."""
     script = (

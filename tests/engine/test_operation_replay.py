@@ -62,7 +62,7 @@ def periodic(compute, nbytes, traffic="send"):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("bound", [0.5, 1e-9])
+@pytest.mark.parametrize("bound", [pytest.param(0.5, marks=pytest.mark.large), 1e-9])
 def test_a_pipeline_written_out_has_the_time_of_its_program(schedule, bound):
     """For every schedule, whether collectives of blocks are fused or not, and in each pass."""
     scenario, *settings = TENSOR

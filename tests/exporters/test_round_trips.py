@@ -72,7 +72,7 @@ def check_step(program, loaded, result, folder):
 
 
 @pytest.mark.parametrize("program", TRAINERS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2)
 @given(seed=SEEDS)
 def test_a_step_comes_back_from_its_launch_file(program, seed, tmp_path_factory):
     """What is not expressed is listed in the file; without such a value the time is the same."""
@@ -82,7 +82,7 @@ def test_a_step_comes_back_from_its_launch_file(program, seed, tmp_path_factory)
 
 
 @pytest.mark.parametrize("program", TRAINERS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2)
 @given(seed=SEEDS)
 def test_a_step_of_plain_options_is_launched_as_a_whole(program, seed, tmp_path_factory):
     """Layouts, batches and precisions that a program has options for are expressed."""
@@ -92,7 +92,7 @@ def test_a_step_of_plain_options_is_launched_as_a_whole(program, seed, tmp_path_
 
 
 @pytest.mark.parametrize("program", SERVERS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2)
 @given(seed=SEEDS)
 def test_a_service_comes_back_from_its_command(program, seed, tmp_path_factory):
     """A server that its command launches as a whole has the same times."""

@@ -289,6 +289,7 @@ def test_nodes_of_a_group_are_counted(devices):
         assert each.groups == len(spans)
 
 
+@pytest.mark.large
 def test_of_many_groups_every_pattern_is_looked_at():
     """A sample of many data groups finds the same links as all of them."""
     job = build_job(load("frontier-175b", ["cluster.nodes=512", "plan.data=64"]))

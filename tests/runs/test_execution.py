@@ -85,6 +85,7 @@ def test_a_killed_worker_does_not_end_the_sweep(tmp_path, undisturbed):
     assert table_of(finished(process)) == table_of(undisturbed)
 
 
+@pytest.mark.large
 def test_progress_is_shown_on_terminals_only(tmp_path):
     """A sweep that is piped prints its answer and not a byte on standard error."""
     answer = finished(sweeping(tmp_path, axes=["batch.micro=1,2"]))

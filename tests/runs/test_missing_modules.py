@@ -24,6 +24,7 @@ def without_modules(code):
     return subprocess.run(run, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.large
 def test_a_step_and_studies_run_without_processes_and_sqlite():
     """A step, its JSON and a sweep of one process are those of any Python."""
     shown = without_modules(
@@ -41,6 +42,7 @@ def test_a_step_and_studies_run_without_processes_and_sqlite():
     assert points == [*map(dict, swept.points)]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("argument", "complaint"),
     [

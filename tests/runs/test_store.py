@@ -114,6 +114,7 @@ def caches():
         yield [store, RunsInMemory()]
 
 
+@pytest.mark.large
 @given(st.lists(runs, max_size=8))
 @settings(max_examples=20, deadline=None)
 def test_a_stored_run_never_changes(given):

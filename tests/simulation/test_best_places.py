@@ -105,6 +105,7 @@ def test_the_largest_slowdown_is_another_objective():
             assert each.slowdown >= each.bound * (1 - 1e-6)
 
 
+@pytest.mark.large
 def test_replays_are_limited_and_what_remains_is_stated():
     """One replay of the best bound; others may be better by the gap at most."""
     answer = narrow({**GPT, "name": "gpt", **BEST}, exchange(20) | BEST, best={"replays": 1})

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 COMMAND = [sys.executable, "-m", "clustersim", "run", "frontier-175b", "--json"]
 
 
@@ -21,6 +23,7 @@ def answer(seed: str) -> dict:
     return found
 
 
+@pytest.mark.large
 def test_two_hash_seeds_give_the_same_answer():
     """No number of the answer depends on PYTHONHASHSEED."""
     assert answer("1") == answer("4242")

@@ -199,6 +199,7 @@ def test_strict_ends_with_code_3_and_a_line_for_each_that_is_missed(capsys, tmp_
     assert json.loads(output(capsys, verb, file, "--json", "--strict", *change))
 
 
+@pytest.mark.large
 def test_text_and_page_list_expectations(capsys, tmp_path):
     """A line for each in the text, and a card with the number that is missed on the page."""
     for verb, text, name in (

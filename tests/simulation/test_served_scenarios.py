@@ -102,6 +102,7 @@ def test_uneven_experts_cost_throughput(name, most):
     assert result(name).rates["output_tokens_per_s"] < most * even
 
 
+@pytest.mark.large
 def test_separate_pools_shorten_the_time_of_a_token():
     """With prefill elsewhere no prompt is in a decode step; the first token waits for the cache."""
     name = "llama3-70b-h100-serving"

@@ -25,6 +25,7 @@ def alone():
     return clustersim.serve("deepseek-v3-h800-decode")
 
 
+@pytest.mark.large
 def test_a_service_alone_takes_its_mean_step(alone):
     """The graph of a step has the time of the engine's step, also where messages overlap."""
     answer = clustersim.share(machine(DECODE, fabric=None))
@@ -51,6 +52,7 @@ def test_a_step_carries_what_its_exchange_sends(alone):
     assert of_nics == pytest.approx([15 / 16 * sent.nbytes * sent.repeats] * 128, rel=1e-9)
 
 
+@pytest.mark.large
 def test_a_service_and_its_neighbour_slow_each_other_on_narrow_leaves():
     """And neither where there is a cable for each node."""
     jobs = [{**DECODE, "nodes": "interleaved"}, EXCHANGE]
@@ -65,6 +67,7 @@ def test_a_service_and_its_neighbour_slow_each_other_on_narrow_leaves():
         )
 
 
+@pytest.mark.large
 def test_kv_caches_between_pools_cross_the_fabric():
     """As many bytes in a second as prompts have keys and values."""
     pools = {

@@ -278,6 +278,7 @@ def test_jobs_fill_as_few_units_as_they_can():
     assert len({node // 140 for node in nodes[3]}) == 1
 
 
+@pytest.mark.large
 def test_jobs_in_groups_of_a_dragonfly_share_no_global_cable():
     """Each in a group of its own; interleaved ones share those of all groups."""
     jobs = [{"traffic": {"collective": "all-to-all", "bytes": "64 MiB", "nodes": 96}, "copies": 2}]

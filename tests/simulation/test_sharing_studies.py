@@ -166,6 +166,7 @@ def every_rule():
     ]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("by", ["slowdown", "slowdown_mean", "tokens_per_s", "lost_devices"])
 def test_a_search_finds_the_best_of_all_rules(by, every_rule):
     """The answer is that of replaying every combination, and no replay beats its bound."""

@@ -37,6 +37,7 @@ def mean_of(name, **settings):
     return sum(job.shared_s for job in jobs) / len(jobs)
 
 
+@pytest.mark.large
 def test_more_parts_of_flows_share_the_cables_of_pods_better():
     """Sprayed packets do as well as adaptive routing, and hashed flows better with more parts."""
     name, key = "meta-hashed-neighbours", "cluster.fabric.routing"

@@ -126,6 +126,7 @@ def test_the_same_log_counts_once(tmp_path):
     assert factors(again) == pytest.approx(factors(first), abs=2e-3)
 
 
+@pytest.mark.large
 def test_logs_of_two_scenarios_are_combined(tmp_path, usual):
     """The second anchor has the logs of both, and factors of the network, which one node lacks."""
     setting = saved(tmp_path, usual)

@@ -147,6 +147,7 @@ def found(tmp_path, seed, fault):
 # --- planted faults -------------------------------------------------------------------------------
 
 
+@pytest.mark.large
 def test_a_planted_fault_is_ranked_first(tmp_path):
     """A case of each fault but a late host, which is told from a slow device by chance."""
     assert [fault for fault in FAULTS if found(tmp_path, 1, fault)] == [

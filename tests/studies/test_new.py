@@ -86,6 +86,7 @@ def test_a_layout_has_room_for_the_errors_of_memory():
     assert "less room: " in file_text(new, "clustersim new")
 
 
+@pytest.mark.large
 def test_the_written_service_runs(capsys, here):
     """`--serve` writes a service whose answer is that of its search."""
     words = ("--model", "llama3-8b", "--cluster", "dgx-h100", "--serve", "--concurrency", "4")

@@ -112,6 +112,7 @@ def test_a_search_is_as_good_as_all_replays(objective, limits, replays):
     assert found.layouts.replayed <= every.layouts.replayed
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("objective", ["tokens_per_s_per_device", "latency"])
 def test_the_chart_of_bounds_has_every_replay_on_its_side_of_the_line(objective):
     """All simulated layouts are drawn, rates at most and times at least as high as their bounds."""
@@ -164,6 +165,7 @@ def test_limits_that_no_layout_meets_are_a_verdict():
     assert found.layouts.replayed == 0
 
 
+@pytest.mark.large
 def test_a_search_ends_when_its_time_is_over_whatever_is_running():
     """A search of 20 s took 209 s: it waited for the replays that were running."""
     began = time.perf_counter()
@@ -244,6 +246,7 @@ def highest():
     )
 
 
+@pytest.mark.large
 def test_the_highest_rate_is_within_the_limits_and_a_higher_one_is_not(highest):
     """`--objective rate` with a limit of a percentile: a rate above by 4 % misses the limit."""
     best, rate = highest.best, highest.scenario["load"]["rate"]

@@ -122,6 +122,7 @@ def test_a_claim_without_a_prediction_has_the_reason(monkeypatch):
     assert all(number.predicted is None for number in verdict.numbers)
 
 
+@pytest.mark.large
 def test_a_case_that_has_been_run_is_not_run_again_for_a_claim(monkeypatch):
     """With the outcome of its case, a claim has the predictions that running the case gives."""
     claim = next(claim for claim in CLAIMS if any_case(claim))

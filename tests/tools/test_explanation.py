@@ -128,6 +128,7 @@ def test_a_quantity_that_is_counted_twice_is_over_counted():
     assert found.too_slow > found.too_fast
 
 
+@pytest.mark.large
 def test_no_more_is_over_counted_than_is_predicted():
     """A quantity with a second of predicted time in a run is not over-counted by more."""
     found = explain("group", runs_with({"tensor_calls": -5e-4}))

@@ -138,6 +138,7 @@ def test_the_shipped_intervals_hold_nine_in_ten_of_runs_they_have_not_seen(servi
             assert fmean(each for each, _ in of) >= 0.8, accelerator
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("accelerator", "width"), [("h100-sxm", 2.02), ("a100-80gb", 1.415)])
 def test_intervals_are_no_wider_than_those_of_one_accelerator_and_size(accelerator, width):
     """The median of upper over lower ends, each source left out."""

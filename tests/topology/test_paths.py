@@ -119,6 +119,7 @@ def test_static_routing_collides_where_destinations_are_a_stride_apart():
     assert max(load for link, load in loads.items() if link.startswith("leaf0>")) == 4.0
 
 
+@pytest.mark.large
 def test_more_queue_pairs_collide_less_and_many_not_at_all():
     """The busiest cable of a shift, mean over seeds, falls to the share of sprayed flows."""
 

@@ -96,6 +96,7 @@ def test_a_later_request_is_never_faster(units):
     assert all(times[at] <= times[at + 1] * (1 + 1e-9) + 1e-12 for at in range(3))
 
 
+@pytest.mark.large
 @MODEST
 @given(ROWS)
 def test_without_prefetch_everything_adds_up(units):
