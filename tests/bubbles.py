@@ -62,6 +62,38 @@ def zero_bubble(
     return (stages - 1) * (forward + inputs - delay * weights)
 
 
+def controlled_bubble(schedule: str, stages: int, step: float) -> float:
+    r"""Return how long a stage of V-Min or V-Half waits in a batch of 2 p - 1 or more [s].
+
+    .. math:: (4 p - 5) f, \quad (4 p - 3) f \ \text{of 3 q stages} \qquad
+        \frac{7 p - 4}{2} f, \quad \frac{7 p - 7}{2} f \ \text{of an odd number}
+
+    with f = `step`, the time of each of the three steps of half a stage [s], where 1F1B waits
+    6 (p - 1) f.  From the slots of the first microbatch, in which each pass through all stages
+    takes p or 2 p of them.
+
+    >>> controlled_bubble("v-min", 4, 1.0), controlled_bubble("v-half", 4, 1.0)
+    (11.0, 12.0)
+    """
+    if schedule == "v-min":
+        return (4 * stages - (3 if stages % 3 == 0 else 5)) * step
+    return (7 * stages - (7 if stages % 2 else 4)) / 2 * step
+
+
+def controlled_memory(schedule: str, stages: int) -> int:
+    r"""Return the half stages of microbatches that V-Min or V-Half holds in a long batch [count].
+
+    .. math:: 2 \left\lfloor \frac{p + 1}{3} \right\rfloor + 2 \qquad
+        2 \left\lfloor \frac{p}{2} \right\rfloor + 2
+
+    where 1F1B holds 2 p.  Qi et al. 2024, section 3, arXiv:2405.15362: about a third and a half.
+
+    >>> controlled_memory("v-min", 8), controlled_memory("v-half", 8)
+    (8, 10)
+    """
+    return 2 * ((stages + 1) // 3 if schedule == "v-min" else stages // 2) + 2
+
+
 def dualpipe_bubble(stages: int, both: float, backward: float, weights: float) -> float:
     r"""Return how long a stage of DualPipe waits in a step [s].
 

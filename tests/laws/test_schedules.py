@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bubbles import bubble_overhead, dualpipe_bubble, zero_bubble
+from bubbles import (
+    bubble_overhead,
+    controlled_bubble,
+    controlled_memory,
+    dualpipe_bubble,
+    zero_bubble,
+)
 from clustersim.errors import ScenarioError
 from clustersim.memory.levels import peak_activations
 from clustersim.plan.parallelism import WIRINGS, Wiring
@@ -195,6 +201,17 @@ def test_two_pipelines_hold_about_a_chunk_for_each_part(shape):
 
 
 @MODEST
+@given(shapes(["v-min", "v-half"]))
+def test_controlled_memory_holds_a_third_or_a_half(shape):
+    """The fullest stage holds what the slots of one microbatch allow, however long the batch."""
+    most = controlled_memory(shape.schedule, shape.stages)
+    held = max(in_flight(steps) for steps in shape.rows)
+
+    assert held <= most
+    assert held == most or shape.microbatches < 2 * shape.stages - 1
+
+
+@MODEST
 @given(shapes(["gpipe", "1f1b", "interleaved-1f1b"]), st.integers(1, 12))
 def test_deferred_weight_gradients_of_the_head_come_last(shape, most):
     """The last stage computes those of the first microbatches after its last backward.
@@ -273,6 +290,17 @@ def test_dualpipe_waits_as_its_paper_says(shape, forward, share):
 
     expected = dualpipe_bubble(shape.wiring.virtual_stages, forward + backward, backward, weights)
     assert shown.idle == pytest.approx([expected] * shape.stages, abs=1e-9 * shown.duration)
+
+
+@MODEST
+@given(shapes(["v-min", "v-half"]), durations())
+def test_controlled_memory_waits_as_its_slots_say(shape, unit):
+    """With f = i = w every stage waits as long, less than in 1F1B; other times are not so even."""
+    shown = unrolled(shape, unit, unit, unit)
+    expected = controlled_bubble(shape.schedule, shape.stages, unit)
+    if shape.microbatches >= 2 * shape.stages - 1:
+        assert shown.idle == pytest.approx([expected] * shape.stages)
+        assert expected < 6 * (shape.stages - 1) * unit
 
 
 @MODEST

@@ -1,6 +1,7 @@
 """Pipeline schedules: generators of steps, and the table of their names."""
 
 from clustersim.program.schedules.classic import GPIPE, INTERLEAVED, LOOPED, ONE_F_ONE_B
+from clustersim.program.schedules.controlled_memory import V_HALF, V_MIN
 from clustersim.program.schedules.split_backward import DUALPIPE, DUALPIPE_V, ZB_H1, ZB_H2, ZB_V
 from clustersim.program.schedules.steps import Row, Schedule, steps_text
 
@@ -14,6 +15,8 @@ SCHEDULES: dict[str, Schedule] = {
         ZB_H1,
         ZB_H2,
         ZB_V,
+        V_HALF,
+        V_MIN,
         DUALPIPE,
         DUALPIPE_V,
     )

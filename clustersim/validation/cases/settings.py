@@ -42,7 +42,7 @@ PRECISIONS: Final = {
 _SCHEDULES: Final = {
     "afab": "gpipe", "interleaved": "interleaved-1f1b", "interleaved1f1b": "interleaved-1f1b",
     "one-forward-one-backward": "1f1b", "loopedbfs": "looped-bfs", "zbv": "zb-v",
-    "zbvzerobubble": "zb-v", "dualpipev": "dualpipe-v",
+    "vhalf": "v-half", "vmin": "v-min", "zbvzerobubble": "zb-v", "dualpipev": "dualpipe-v",
 }  # fmt: skip
 """Names of schedules in other software and in scenarios."""
 
