@@ -49,7 +49,6 @@ SUBJECT = {
     "importers/launch/deepspeed.py": "options of a program, by their names",
     "importers/launch/maxtext.py": "options of a program, by their names",
     "importers/launch/torchtitan_source.py": "forms of jobs of a program",
-    "importers/launch/vllm.py": "options of a program, by their names",
     "importers/registry.py": "readers by the format of a file",
     "importers/models/__init__.py": "readers by the model_type of a configuration",
     "importers/models/config.py": "reasons by the model_type of a configuration",
