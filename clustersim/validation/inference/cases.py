@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 from pydantic import AfterValidator, Field, PositiveInt, TypeAdapter, ValidationError
 
 from clustersim.catalog.checking import shipped_record
-from clustersim.catalog.facts import NotNegative, Record, Strict, Whole
+from clustersim.catalog.facts import NotNegative, Record, Strict
 from clustersim.catalog.records.engines import EngineRecord
 from clustersim.catalog.records.machines import ClusterRecord
 from clustersim.catalog.records.models import ExpertShape, ModelRecord
@@ -125,14 +125,12 @@ class Recipe(Choice):
 class Benchmark(Choice):
     """How a benchmark loads a service, by what cases state of their source.
 
-    `warm_up` is requests of each user before those that are measured, and `popularity` the exponent
-    of Zipf's law of the experts that their tokens choose.  The first of `recipes` for an engine and
-    a model is how it was started.
+    `popularity` is the exponent of Zipf's law of the experts that their tokens choose.  The first
+    of `recipes` for an engine and a model is how it was started.
     """
 
     sources: list[str]
     lengths: Spread
-    warm_up: Whole = 0
     popularity: NotNegative = 0.0
     recipes: list[Recipe] = Field(default_factory=list)
 
@@ -267,7 +265,6 @@ class InferenceCase(NamedTuple):
     replicas : of the pool that generates tokens
     assumed : settings that the source does not state, each with the reason for its value
     lengths : how those of requests differ from `prompt` and `output`
-    warm_up : requests of each user before those that are measured
     popularity : exponent of Zipf's law of the experts that tokens choose; 0 where they are equal
     changes : facts of the engine file that differ
     arrivals : of requests at a rate; None where the number of users is given, or all begin at once
@@ -283,7 +280,6 @@ class InferenceCase(NamedTuple):
     replicas: int
     assumed: dict[str, str]
     lengths: Any
-    warm_up: int
     popularity: float
     changes: Changes
     arrivals: Arrivals | None
@@ -372,8 +368,7 @@ def inference_case(row: Row) -> InferenceCase:
         fields, StepCosts(replica), machine.cluster, engine.engine,
         int(users) if isinstance(users, int | float) else None,
         round(load.isl), round(load.osl or 1), replicas, assumed,
-        _lengths(load, benchmark, assumed), 0 if benchmark is None else benchmark.warm_up,
-        popularity, changes, _arrivals(row, load),
+        _lengths(load, benchmark, assumed), popularity, changes, _arrivals(row, load),
     )  # fmt: skip
 
 

@@ -152,7 +152,7 @@ def _steady(case: InferenceCase) -> Predicted:
         "output": case.output,
         "lengths": case.lengths,
         "requests": min(OF_A_USER * users, MOST_REQUESTS),
-        "warm_up": case.warm_up * users,
+        "warm_up": 0,
     }
     return _replayed(case, load)
 
