@@ -10,12 +10,13 @@ import numpy as np
 
 from clustersim.answers import in_brief
 from clustersim.arrays import Floats
-from clustersim.catalog.records.engines import EngineRecord
+from clustersim.catalog.records.engines import EngineKernels, EngineRecord
 from clustersim.cost.kernels.price_list import KernelPrices
 from clustersim.cost.surfaces.grouped import ROWS
 from clustersim.inference.formats import KV_BYTES, Formats, check_formats
 from clustersim.inference.layout import Layout, check_replica
 from clustersim.inference.links import Links
+from clustersim.topology.accelerator import Accelerator
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.kernels import Head
 from clustersim.workload.model import Layer, Transformer
@@ -156,6 +157,7 @@ def build_replica(
         cast_apart=engine.kernels.cast_apart or (),
         engine=engine.kernels.measured,
         experts_engine=engine.kernels.measured_experts,
+        filled=_filled(engine.kernels, layout, cluster.accelerator),
     )
     loads = None
     if model.experts is not None:
@@ -163,3 +165,11 @@ def build_replica(
         loads = ExpertLoads(shares or equal, model.experts.top_k, layout.expert)
     links = Links(cluster, layout, engine.collectives, kernels, first)
     return Replica(model, layout, formats, engine, kernels, links, loads)
+
+
+def _filled(facts: EngineKernels, layout: Layout, device: Accelerator) -> dict[str, int]:
+    """Return the rows that the tokens of an expert are filled to, by number format."""
+    if facts.filled is None or layout.expert_tensor > (facts.filled_tensor or 0):
+        return {}
+    fits = device.capability in (facts.filled_on or ())
+    return dict.fromkeys(facts.filled_formats or (), facts.filled) if fits else {}

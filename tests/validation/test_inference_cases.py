@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from clustersim.catalog.finding import shipped
+from clustersim.inference.batch import Batch
 from clustersim.validation.answer import validation_of
 from clustersim.validation.case_runs import run_case
 from clustersim.validation.cases.rows import parse_entries, read_entries
@@ -238,3 +239,35 @@ def test_experts_of_a_benchmark_are_chosen_by_popularity():
     assert uneven.scenario["experts"] == {"load": "zipf", "exponent": 0.8}
     active = [case.costs.replica.loads.tiles(tokens)["active"].sum() for case in (uneven, even)]
     assert active[0] < 0.85 * active[1]
+
+
+MOE = "Qwen/Qwen3-235B-A22B-FP8"
+
+
+def expert_seconds(engine, tensor, tokens):
+    """Return the time of the experts of a step under an engine, on H200."""
+    changes = {
+        "system": {"accelerator": "H200-SXM-141GB"},
+        "model": MOE,
+        "precision": {"weights": "fp8"},
+        "parallel": {"tp": tensor},
+        "serving": {**SERVED, "engine": engine},
+    }
+    [entry] = parse_entries([{**ROW, **changes}])
+    costs = inference_case(entry.row).costs
+    return costs.step(Batch(tokens, 1024 * tokens)).parts["experts"]
+
+
+def test_filled_tiles_cost_as_much_as_tokens_would():
+    """Where experts have fewer tokens than a tile, steps take nearly as long with few tokens."""
+    few, many = (expert_seconds("vllm 0.12.0", 4, tokens) for tokens in (8, 64))
+    least, most = (expert_seconds("vllm 0.11.0", 4, tokens) for tokens in (8, 64))
+
+    assert few > 1.5 * least
+    assert many > most
+    assert many / few < 0.8 * most / least
+
+
+def test_filled_tiles_end_at_their_tensor_degree():
+    """From a tensor degree of 8 experts have the kernels of the other releases."""
+    assert expert_seconds("vllm 0.12.0", 8, 16) == expert_seconds("vllm 0.11.0", 8, 16)

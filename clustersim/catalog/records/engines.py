@@ -103,7 +103,9 @@ class EngineKernels(Strict):
     the rate of memory, from the cache.  `cast_apart` are formats for which a kernel of its own
     converts in any case.  `measured` is the name by which the files of measured kernels have its
     own, which win over the others, and `measured_experts` the same of routed experts, where these
-    are another's.
+    are another's.  `filled`: rows up to which kernels of experts fill the tokens of each, with
+    weights in `filled_formats`, on devices with the compute capabilities `filled_on`, up to a
+    tensor degree of experts of `filled_tensor`.
     """
 
     norm: Fact[bool]
@@ -123,11 +125,24 @@ class EngineKernels(Strict):
     cast_apart: Fact[list[WeightFormat]] | None = None
     measured: Fact[str] | None = None
     measured_experts: Fact[str] | None = None
+    filled: Fact[Count] | None = None
+    filled_formats: Fact[list[WeightFormat]] | None = None
+    filled_on: Fact[list[str]] | None = None
+    filled_tensor: Fact[Count] | None = None
 
     @model_validator(mode="after")
     def _reread(self) -> Self:
         if (self.together is None) != (self.reread is None):
             raise ValueError("needs both together and reread, or neither")
+        return self
+
+    @model_validator(mode="after")
+    def _filled(self) -> Self:
+        facts = (self.filled, self.filled_formats, self.filled_on, self.filled_tensor)
+        if any(facts) and not all(facts):
+            raise ValueError(
+                "needs all of filled, filled_formats, filled_on, filled_tensor, or none"
+            )
         return self
 
 

@@ -24,7 +24,7 @@ from clustersim.cost.kernels.terms import NEAREST, measured_terms
 from clustersim.cost.surfaces.decode import DECODE
 from clustersim.cost.surfaces.exchange import EXCHANGE
 from clustersim.cost.surfaces.formats import FORMATS, OUTPUT
-from clustersim.cost.surfaces.grouped import EXPERTS
+from clustersim.cost.surfaces.grouped import EXPERTS, filled_tiles
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.cost.surfaces.prefill import PREFILL
 from clustersim.cost.surfaces.prefill import TERMS as PREFILL_TERMS
@@ -64,6 +64,7 @@ class KernelPrices:
     cast_apart : formats for which a kernel of its own converts in any case
     engine : whose measured kernels win over the others; None without any of its own
     experts_engine : the same of routed experts; `engine` if None
+    filled : rows that the tokens of an expert are filled to, by number format
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class KernelPrices:
         cast_apart: Sequence[str] = (),
         engine: str | None = None,
         experts_engine: str | None = None,
+        filled: Mapping[str, int] | None = None,
     ) -> None:
         self.device, self._cast_fused, self._alone = device, cast_fused, experts_alone
         self._prepared, self._apart = prepared, cast_apart
@@ -83,6 +85,7 @@ class KernelPrices:
         shared = device.fits or (() if own is None else (own,))
         self._fits = (*_of_engine(engine, device, shared), *shared)
         self._expert_fits = (*_of_engine(experts_engine or engine, device, shared), *shared)
+        self._filled = filled or {}
         self.substitutes: dict[str, str] = {}
 
     def products(
@@ -177,6 +180,8 @@ class KernelPrices:
         tiles : as of `cost.surfaces.grouped.tile_counts`
         tokens : of all devices that share the experts
         """
+        if kernel in self._filled:
+            tiles = filled_tiles(tiles, self._filled[kernel])
         shapes = _columns(
             tokens, **tiles, tokens=tokens, entries=layer.chosen * tokens, experts=layer.experts,
             hidden=layer.hidden, inner=layer.inner, gated=layer.gated,
