@@ -51,7 +51,6 @@ SUBJECT = {
     "importers/launch/torchtitan_source.py": "forms of jobs of a program",
     "importers/registry.py": "readers by the format of a file",
     "importers/models/__init__.py": "readers by the model_type of a configuration",
-    "importers/models/config.py": "reasons by the model_type of a configuration",
 }
 """Files in which names are what the code is about, and why."""
 
