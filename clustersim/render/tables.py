@@ -239,10 +239,14 @@ def _last_words(key: str) -> str:
 
 
 def format_setting(value: object) -> str:
-    """Return a value as it is written in a scenario."""
+    """Return a value as it is written in a scenario.
+
+    >>> format_setting({"tensor": 8, "shard": None, "zero": True}), format_setting(None)
+    ('{tensor: 8, shard: null, zero: true}', '-')
+    """
     if value is None:
         return "-"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return _flow(value) if isinstance(value, bool | dict | list) else str(value)
 
 
 # --- values of catalogue files ----------------------------------------------------------------
@@ -266,8 +270,8 @@ def _flow(value: Any) -> str:
         return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_flow, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
