@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.answers import in_brief
 from clustersim.arrays import Floats
-from clustersim.catalog.records.engines import EngineKernels, EngineRecord
+from clustersim.catalog.records.engines import EngineRecord, FilledTiles
 from clustersim.cost.kernels.price_list import KernelPrices
 from clustersim.cost.surfaces.grouped import ROWS
 from clustersim.inference.formats import KV_BYTES, Formats, check_formats
@@ -157,7 +157,7 @@ def build_replica(
         cast_apart=engine.kernels.cast_apart or (),
         engine=engine.kernels.measured,
         experts_engine=engine.kernels.measured_experts,
-        filled=_filled(engine.kernels, layout, cluster.accelerator),
+        filled=_filled(engine.kernels.filled, layout, cluster.accelerator),
     )
     loads = None
     if model.experts is not None:
@@ -167,9 +167,9 @@ def build_replica(
     return Replica(model, layout, formats, engine, kernels, links, loads)
 
 
-def _filled(facts: EngineKernels, layout: Layout, device: Accelerator) -> dict[str, int]:
+def _filled(tiles: FilledTiles | None, layout: Layout, device: Accelerator) -> dict[str, int]:
     """Return the rows that the tokens of an expert are filled to, by number format."""
-    if facts.filled is None or layout.expert_tensor > (facts.filled_tensor or 0):
+    if tiles is None or layout.expert_tensor > tiles.tensor:
         return {}
-    fits = device.capability in (facts.filled_on or ())
-    return dict.fromkeys(facts.filled_formats or (), facts.filled) if fits else {}
+    fits = device.capability in tiles.capabilities
+    return dict.fromkeys(tiles.formats, tiles.rows) if fits else {}

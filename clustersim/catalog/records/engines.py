@@ -83,6 +83,19 @@ class EngineGraphs(Strict):
     mixed: Fact[bool]
 
 
+class FilledTiles(Strict):
+    """Kernels of experts that fill the tokens of each expert up to whole tiles.
+
+    They are those of weights in `formats`, on devices with these compute `capabilities`, up to a
+    tensor degree of experts of `tensor`.
+    """
+
+    rows: Fact[Count]
+    formats: Fact[list[WeightFormat]]
+    capabilities: Fact[list[str]]
+    tensor: Fact[Count]
+
+
 class EngineKernels(Strict):
     """Which elementwise kernels of a layer are fused.
 
@@ -103,9 +116,7 @@ class EngineKernels(Strict):
     the rate of memory, from the cache.  `cast_apart` are formats for which a kernel of its own
     converts in any case.  `measured` is the name by which the files of measured kernels have its
     own, which win over the others, and `measured_experts` the same of routed experts, where these
-    are another's.  `filled`: rows up to which kernels of experts fill the tokens of each, with
-    weights in `filled_formats`, on devices with the compute capabilities `filled_on`, up to a
-    tensor degree of experts of `filled_tensor`.
+    are another's.
     """
 
     norm: Fact[bool]
@@ -125,24 +136,12 @@ class EngineKernels(Strict):
     cast_apart: Fact[list[WeightFormat]] | None = None
     measured: Fact[str] | None = None
     measured_experts: Fact[str] | None = None
-    filled: Fact[Count] | None = None
-    filled_formats: Fact[list[WeightFormat]] | None = None
-    filled_on: Fact[list[str]] | None = None
-    filled_tensor: Fact[Count] | None = None
+    filled: FilledTiles | None = None
 
     @model_validator(mode="after")
     def _reread(self) -> Self:
         if (self.together is None) != (self.reread is None):
             raise ValueError("needs both together and reread, or neither")
-        return self
-
-    @model_validator(mode="after")
-    def _filled(self) -> Self:
-        facts = (self.filled, self.filled_formats, self.filled_on, self.filled_tensor)
-        if any(facts) and not all(facts):
-            raise ValueError(
-                "needs all of filled, filled_formats, filled_on, filled_tensor, or none"
-            )
         return self
 
 

@@ -29,8 +29,8 @@ assumed_least_rows: Final = 64
 assumed_idle: Final = 0.5
 """Time of a tile without tokens in kernels that fill tiles, over that of one with tokens: its
 operands come from the level-2 cache, 19 MB for each expert of two devices of Qwen3 235B at 5.5 TB/s
-on an H200, and are not multiplied.  Assumed: time per token of 14 runs of vLLM 0.12 is 10 % off in
-the median with 0.5, 15 % with a quarter and 25 % without."""
+on an H200, and are not multiplied.  Assumed, and chosen by 14 runs of vLLM 0.12 with that model:
+their time per token is 10 % off in the median with 0.5, 15 % with 0.25 and 25 % with 0."""
 
 _MOST_ROUNDED: Final = 6
 """Waves up to which the last one is counted whole."""
