@@ -9,11 +9,12 @@ descriptions from there.  A key that is a keyword of Python is an alias of its f
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from inspect import cleandoc
+from itertools import chain
 from pathlib import Path
 from types import GenericAlias
 from typing import (
@@ -233,15 +234,16 @@ def _named(answer: Any, name: str) -> type | None:
     return next((kind for kind in _dataclasses(answer) if kind.__name__ == name), None)
 
 
-def _dataclasses(annotation: Any) -> Iterator[type]:
-    inner = list(get_args(annotation))
+@cache
+def _dataclasses(annotation: Any) -> tuple[type, ...]:
+    """Return the dataclasses of a type and of all that it holds, each where it is met."""
+    inner, own = list(get_args(annotation)), []
     table = get_origin(annotation) or annotation
     if isinstance(table, type) and is_dataclass(table):
-        yield table
+        own = [table]
         hints = get_type_hints(table)
         inner += [hints[field.name] for field in fields(table)]
-    for hint in inner:
-        yield from _dataclasses(hint)
+    return tuple(dict.fromkeys(chain(own, *map(_dataclasses, inner))))
 
 
 _ATTRIBUTE = re.compile(r"^(\w[\w, ]*) : (.*(?:\n +.*)*)$", re.MULTILINE)

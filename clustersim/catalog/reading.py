@@ -110,7 +110,7 @@ def parse_yaml(
     return Document(file, plain_copy(document.data), document.places)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)  # all shipped files, and some hundred of a user
 def _parsed(text: str, file: str, error: Any, finite: bool) -> Document:
     """Return a document for `parse_yaml` to copy: a study reads the same files for each run."""
     try:
