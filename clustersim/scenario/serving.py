@@ -55,16 +55,35 @@ class ReplicaFile(Strict):
     replicas: Count = Field(1, description="replicas of the model")
 
 
+class PoolFile(ReplicaFile):
+    """How replicas for prefill or for decode are distributed, and how their engine is started."""
+
+    sequences: Count | None = Field(
+        None, description="most sequences of a group of attention; that of the engine if missing"
+    )
+    tokens: Count | None = Field(
+        None, description="most tokens of a step of such a group; that of the engine if missing"
+    )
+    graphs: bool | None = Field(
+        None, description="false where no step is a CUDA graph; as the engine if missing"
+    )
+    ahead: bool | None = Field(
+        None,
+        description="whether a step is scheduled while the one before runs; as the engine if"
+        " missing",
+    )
+
+
 class ServingPlanFile(ReplicaFile):
     """How the replicas are distributed, and which of them gets a request."""
 
     routing: Literal["round-robin", "least-loaded"] = Field(
         "round-robin", description="which replica gets a request: in turn, or with the fewest"
     )
-    prefill: ReplicaFile | None = Field(
+    prefill: PoolFile | None = Field(
         None, description="replicas that process prompts only; needs decode"
     )
-    decode: ReplicaFile | None = Field(
+    decode: PoolFile | None = Field(
         None, description="replicas that decode only, on devices of their own; needs prefill"
     )
     transfer: Literal["layers", "whole"] = Field(

@@ -113,12 +113,29 @@ def test_separate_pools_shorten_the_time_of_a_token():
 
     assert "prompts" in both.attribution
     assert "prompts" not in split.attribution
-    alone = {"cluster.nodes": 2, "load": {"batch": 1, "input": 8000, "output": 2}}
+    load = {"batch": 1, "input": 8000, "output": 2}
+    alone = {"cluster.nodes": 2, "engine": "tensorrt-llm", "load": load}
     layers, whole = (
         serve(name, alone | {"plan": {**pools, "transfer": way}}).first_attribution["transfer"]
         for way in ("layers", "whole")
     )
     assert whole > 10 * layers
+
+
+@pytest.mark.large
+def test_a_pool_is_started_with_options_of_its_own():
+    """Limits of a pool are those of its replicas alone, as is whether its steps are graphs."""
+    name = "llama3-70b-h100-serving"
+    base = {"cluster.nodes": 2, "load.concurrency": 32, "load.requests": 64}
+    decode = {"tensor": 8, "sequences": 8, "graphs": False}
+    prefill, limited = serve(
+        name, base | {"plan": {"prefill": {"tensor": 8, "tokens": 4096}, "decode": decode}}
+    ).pools
+
+    engines = [pool.costs.replica.engine for pool in (prefill, limited)]
+    assert [engine.scheduler.tokens for engine in engines] == [4096, 8192]
+    assert [engine.scheduler.sequences for engine in engines] == [1024, 8]
+    assert [engine.graphs is None for engine in engines] == [False, True]
 
 
 def test_speculation_shortens_the_time_of_a_token_while_accepted():

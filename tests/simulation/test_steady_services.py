@@ -246,7 +246,7 @@ def test_a_stable_replay_ends_before_all_its_requests():
     assert len(replay_requests(arriving(0.3, "constant", 0, 300), one_server()).requests) == 300
 
 
-@pytest.mark.parametrize("engine", ["vllm", "fastertransformer"])
+@pytest.mark.parametrize("engine", ["tensorrt-llm", "fastertransformer"])
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_pools_whose_requests_have_one_token_have_an_answer(engine, replicas):
     """The pool for decode makes no step: its kernels, its chart and its batches are missing."""

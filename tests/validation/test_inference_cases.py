@@ -170,11 +170,18 @@ BENCHMARK = "lengths uniform from 0.8 to 1 of isl and osl"
 SERVED = {"mode": "agg", "batch_or_concurrency": 8, "isl": 1024, "osl": 1024}
 
 
-def served(note="", *, model="meta-llama/Llama-3.1-70B", weights="fp8", **serving):
+def served(
+    note="",
+    *,
+    model="meta-llama/Llama-3.1-70B",
+    weights="fp8",
+    accelerator="B200-SXM-180GB",
+    **serving,
+):
     """Return the case of a row with some users."""
     changes = {
         "source": {"confidence": "high", "note": note},
-        "system": {"accelerator": "B200-SXM-180GB"},
+        "system": {"accelerator": accelerator},
         "model": model,
         "precision": {"weights": weights},
         "parallel": {"tp": 2},
@@ -219,6 +226,25 @@ def test_a_recipe_for_some_lengths_is_for_these_alone():
 
     assert gathered.changes["scheduler"] == {"wait_steps": 20, "wait_share": 0.9, "tokens": 2248}
     assert longer.changes["scheduler"] == {"tokens": 9416}
+
+
+def test_pools_are_started_as_in_their_recipe():
+    """Rows have data-parallel-size as a tensor degree, and no limit of the replicas for decode."""
+    worker = {"num_workers": 1, "pp_size": 1, "attention_dp_size": 1}
+    prefill = {**worker, "tp_size": 4, "moe_ep_size": 4}
+    decode = {**worker, "tp_size": 16, "moe_ep_size": 16}
+    case = served(
+        BENCHMARK, model="moonshotai/Kimi-K2.5", weights="nvfp4", engine="vllm 0.18.0",
+        accelerator="GB200", mode="disagg", prefill=prefill, decode=decode,
+    )  # fmt: skip
+
+    started = {"tensor": 1, "pipeline": 1, "replicas": 1}
+    grouped = {"prefill": 4, "decode": 16}
+    limits = {"prefill": {"tokens": 16384, "graphs": False}, "decode": {"sequences": 4096}}
+    assert case.scenario["plan"] == {
+        name: started | {"expert": devices, "attention_data": devices} | limits[name]
+        for name, devices in grouped.items()
+    }
 
 
 def test_steps_of_a_configured_engine_take_its_users_and_a_prompt():

@@ -56,6 +56,8 @@ class SchedulerFacts(Strict):
     engines do neither.
     `wait_steps` is the steps for which prompts wait for others while sequences decode, unless the
     tokens of the step are `wait_share` of `tokens`; prompts do not wait if missing.
+    `recomputed` is whether replicas for decode recompute the last token of a prompt for the first
+    token, which is that of the replica for prefill otherwise.
     """
 
     batching: Fact[Literal["continuous", "static"]]
@@ -70,6 +72,7 @@ class SchedulerFacts(Strict):
     hidden: Fact[bool] | None = None
     wait_steps: Fact[Whole] | None = None
     wait_share: Fact[Fraction] | None = None
+    recomputed: Fact[bool] | None = None
 
 
 class EngineGraphs(Strict):

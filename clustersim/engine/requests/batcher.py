@@ -22,14 +22,16 @@ class Work(NamedTuple):
 
     Attributes
     ----------
-    batch : what it processes
+    batch : what it processes; a recomputed last token of a prompt decodes
     chunks : the requests whose prompts it processes, with their new tokens
+    decoding : sequences that gain tokens, without those whose prompt ends in a recomputed token
     copying : time to copy KV blocks [s]
     admitting : whether requests were admitted as far as there was room
     """
 
     batch: Batch
     chunks: list[tuple[Request, int]]
+    decoding: int
     copying: float
     admitting: bool
 
@@ -46,6 +48,7 @@ class Batcher:
     admitted : requests that were given KV blocks, again after a preemption [count]
     handoff : receives a request whose prompt is complete, in a pool for prefill; else None
     fetch : starts the transfer of a KV cache, in a pool for decode
+    recomputed : whether the last token of a transferred prompt is, for the first token
     finished : receives a request with its last token, and the time
     """
 
@@ -58,6 +61,7 @@ class Batcher:
         self.admitted = 0
         self.handoff: Callable[[Request], None] | None = None
         self.fetch: Callable[[Request], None] = self.arrive  # the cache is there already
+        self.recomputed = False
         self.finished: Callable[[Request, float], None] = lambda _request, _now: None
         self._pool, self._rules, self._gain = pool, rules, model.gain
         self._most = max(1, rules.sequences // model.stages)
@@ -104,10 +108,16 @@ class Batcher:
         if count:
             self._pool.take(self.sequences.new_blocks())
             context = round(self.sequences.context)
-        prompts = tuple([Prompt(tokens, request.processed) for request, tokens in chunks])
+        single = [each.processed for each, tokens in chunks if self.recomputed and tokens == 1]
+        prompts = tuple([
+            Prompt(tokens, each.processed)
+            for each, tokens in chunks
+            if not (self.recomputed and tokens == 1)
+        ])  # fmt: skip
+        batch = Batch(count + len(single), context + sum(single), prompts)
         copying, self._copying = copied + self._copying, 0.0
         late = bool(self.waiting) and self.waiting[0].reached > scheduled
-        return Work(Batch(count, context, prompts), chunks, copying, admit and not late)
+        return Work(batch, chunks, count, copying, admit and not late)
 
     def following(self, work: Work) -> list[int]:
         """Return the KV blocks of steps that only decode after such a step, each with those before.
@@ -209,10 +219,13 @@ class Batcher:
         self._joining += self.sequences.first_block(request.prompt)
 
     def _join_arrived(self, now: float) -> None:
-        """Decode the requests whose KV cache has arrived; their first token comes with it."""
+        """Decode the requests whose KV cache has arrived; their first token may as well."""
         for request in self._arrived:
-            request.transferred, request.processed = False, request.prompt
-            self._begin(request, now)
+            request.transferred, request.processed = False, request.prompt - self.recomputed
+            if self.recomputed:
+                self.prompts.append(request)
+            else:
+                self._begin(request, now)
         self._arrived.clear()
         self._joining = 0
         self._end_batch(now)
@@ -252,8 +265,8 @@ class Batcher:
 
     def complete(self, work: Work, now: float) -> None:
         """Count the tokens of a step that ends now."""
-        if work.batch.sequences:
-            self.emitted += self._gain * work.batch.sequences
+        if work.decoding:
+            self.emitted += self._gain * work.decoding
             for request in self.sequences.advance():
                 self._finish_sequence(request, now)
         for request, tokens in work.chunks:

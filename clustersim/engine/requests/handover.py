@@ -1,15 +1,16 @@
 """KV caches on their way from replicas for prefill to those for decode, over the machine's links.
 
-prompt complete --> queued for decode --blocks there--> transfer --> joins the next step
+prompt complete --passage--> queued for decode --blocks there--> transfer --> joins the next step
 (holds its blocks for prefill until the transfer is complete)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from simpy import Environment
+from simpy.events import Event
 
 from clustersim.engine.network.network import Network
 from clustersim.engine.requests.batcher import Batcher
@@ -31,6 +32,30 @@ class KvLinks:
 
     capacities: Sequence[float]
     traffic: Callable[[int, int, int], Traffic]
+
+
+class Passage(NamedTuple):
+    """What a request passes from one pool to the other.
+
+    Attributes
+    ----------
+    seconds : until a prompt without tokens is at the pool for decode: the output of one engine, and
+        the front end of the other [s]
+    token : of that front end for each token of the prompt [s]
+    recomputed : whether the last token of the prompt is, there, for the first token
+    """
+
+    seconds: float = 0.0
+    token: float = 0.0
+    recomputed: bool = False
+
+    def of(self, tokens: float) -> float:
+        """Return the time for a prompt [s]."""
+        return self.seconds + self.token * tokens
+
+
+NO_PASSAGE: Final = Passage()
+"""Pools between which no engine has a time of its own."""
 
 
 class Sender(NamedTuple):
@@ -55,8 +80,10 @@ class Handover:
         senders: Sequence[ReplicaProcess],
         receivers: Sequence[ReplicaProcess],
         route: Route,
+        passage: Passage,
     ) -> None:
         self.network = Network(env, links.capacities)
+        self._env, self._passage = env, passage
         self._links, self._senders, self._receivers = links, senders, receivers
         self._route = route
         self._moving: dict[Request, Sender] = {}
@@ -66,11 +93,19 @@ class Handover:
         for number, replica in enumerate(receivers):
             for batcher in replica.batchers:
                 batcher.fetch = partial(self._start, number, batcher)
+                batcher.recomputed = passage.recomputed
 
     def _queue(self, sender: int, request: Request) -> None:
         """Queue a request whose prompt is complete at a replica for decode."""
         self._moving[request] = Sender(sender, request.blocks)
         request.transferred = True
+        self._env.process(self._pass(request))
+
+    def _pass(self, request: Request) -> Generator[Event, Any, None]:
+        """Let a request reach a replica for decode."""
+        delay = self._passage.of(request.prompt)
+        if delay:
+            yield self._env.timeout(delay)
         self._route().add(request)
 
     def _start(self, receiver: int, batcher: Batcher, request: Request) -> None:

@@ -19,7 +19,7 @@ from simpy.events import Event
 from clustersim.answers import in_brief
 from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.completed import CompletedRequests, RequestRecord
-from clustersim.engine.requests.handover import Handover, KvLinks
+from clustersim.engine.requests.handover import NO_PASSAGE, Handover, KvLinks, Passage
 from clustersim.engine.requests.replica import ROUTING, ReplicaProcess
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
@@ -96,6 +96,7 @@ class Deployment:
     prefill : model of a replica for prefill; None where a replica does both
     prefill_replicas : number of these
     links : between them
+    passage : what requests pass from these to the others
     """
 
     model: ReplicaModel
@@ -104,6 +105,7 @@ class Deployment:
     prefill: ReplicaModel | None = None
     prefill_replicas: int = 0
     links: KvLinks | None = None
+    passage: Passage = NO_PASSAGE
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -172,7 +174,12 @@ class _Replay:
         if deployment.prefill is not None and deployment.links is not None:
             self._prefill = _processes(env, deployment.prefill, deployment.prefill_replicas, most)
             self._handover = Handover(
-                env, deployment.links, self._prefill, self._replicas, self._route
+                env,
+                deployment.links,
+                self._prefill,
+                self._replicas,
+                self._route,
+                deployment.passage,
             )
             self._route = routing(self._prefill)
 

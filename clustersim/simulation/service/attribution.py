@@ -70,19 +70,25 @@ def token_attribution(
 
 
 def first_token_attribution(
-    requests: CompletedRequests, steps: Sequence[Steps], cost: Cost, after: float
+    requests: CompletedRequests,
+    steps: Sequence[Steps],
+    cost: Cost,
+    after: float,
+    between: float,
 ) -> dict[str, float]:
     """Return the mean time to the first token by cause [s].
 
     Parameters
     ----------
     after : time of the token after the engine [s]
+    between : time from one engine into another, with separate pools [s]
     steps : of the replicas that process prompts
     """
+    moved = requests.first - after - requests.prompted - between
     means = {
-        "frontend": _mean(requests.reached - requests.arrival) + after,
+        "frontend": _mean(requests.reached - requests.arrival) + after + between,
         "queue": _mean(requests.admitted - requests.reached),
-        "transfer": _mean(np.fmax(0.0, requests.first - after - requests.prompted)),
+        "transfer": _mean(np.fmax(0.0, moved)),
     }
     whole = _mean(requests.first - requests.arrival)
     processed = max(0.0, whole - sum(means.values()))

@@ -8,8 +8,9 @@ from math import inf
 import numpy as np
 
 from clustersim.arrays import Integers
+from clustersim.catalog.records.engines import EngineRecord
 from clustersim.cost import closed_form
-from clustersim.engine.requests.handover import KvLinks
+from clustersim.engine.requests.handover import NO_PASSAGE, KvLinks, Passage
 from clustersim.engine.requests.replay import Deployment
 from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
 from clustersim.inference.batch import Batch, Prompt
@@ -31,12 +32,14 @@ def build_deployment(pools: tuple[Pool, ...], scenario: ServingScenario) -> Depl
         prefill=replica_model(prefill, scenario),
         prefill_replicas=prefill.replicas,
         links=_kv_links(prefill, decode, scenario),
+        passage=passage_between(pools, scenario.engine),
     )
 
 
 def replica_model(pool: Pool, scenario: ServingScenario) -> ReplicaModel:
     """Return a replica of a pool as requests see it."""
-    costs, layout, facts = pool.costs, pool.layout, scenario.engine.scheduler
+    costs, layout = pool.costs, pool.layout
+    facts = costs.replica.engine.scheduler
     static = facts.batching == "static"
     rules = Scheduling(
         continuous=not static,
@@ -85,6 +88,14 @@ def _swap(costs: StepCosts) -> float:
 
 
 # --- from pool to pool ----------------------------------------------------------------------------
+
+
+def passage_between(pools: tuple[Pool, ...], engine: EngineRecord) -> Passage:
+    """Return what a request passes between pools: an engine returns it, another one takes it in."""
+    if len(pools) == 1:
+        return NO_PASSAGE
+    request, token = (engine.intake.request, engine.intake.token) if engine.intake else (0.0, 0.0)
+    return Passage(engine.first + request, token, bool(engine.scheduler.recomputed))
 
 
 def _kv_links(prefill: Pool, decode: Pool, scenario: ServingScenario) -> KvLinks:

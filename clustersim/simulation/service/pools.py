@@ -2,13 +2,20 @@
 
 from dataclasses import dataclass
 
+from clustersim.catalog.records.engines import EngineRecord
 from clustersim.errors import PlanError
 from clustersim.inference.formats import Formats
 from clustersim.inference.layout import Layout
 from clustersim.inference.replica import build_replica
 from clustersim.inference.step_costs import NO_DRAFTING, Drafting, StepCosts
 from clustersim.scenario.load import LoadedService
-from clustersim.scenario.serving import FormatsFile, ReplicaFile, ServingScenario, replica_devices
+from clustersim.scenario.serving import (
+    FormatsFile,
+    PoolFile,
+    ReplicaFile,
+    ServingScenario,
+    replica_devices,
+)
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.units import counted
 from clustersim.workload.model import Transformer, build_model
@@ -82,12 +89,24 @@ def _step_costs(
     formats, shares = formats_of(scenario), _shares(scenario, model, file.expert)
     try:
         drafting = _drafting(scenario, cluster, file, first)
-        replica = build_replica(cluster, model, layout, formats, scenario.engine, shares, first)
+        engine = _engine(scenario.engine, file)
+        replica = build_replica(cluster, model, layout, formats, engine, shares, first)
     except PlanError as problems:
         lines = [line.partition(": ") for line in str(problems).splitlines()]
         located = [f"{loaded.where(*key.split('.'))}: {text}" for key, _, text in lines]
         raise PlanError("\n".join(located)) from None
     return StepCosts(replica, drafting, most_tokens)
+
+
+def _engine(engine: EngineRecord, file: ReplicaFile) -> EngineRecord:
+    """Return an engine as it is started for a pool."""
+    if not isinstance(file, PoolFile):
+        return engine
+    stated = {name: getattr(file, name) for name in ("sequences", "tokens", "ahead")}
+    changes = {name: value for name, value in stated.items() if value is not None}
+    scheduler = engine.scheduler.model_copy(update=changes)
+    graphs = None if file.graphs is False else engine.graphs
+    return engine.model_copy(update={"scheduler": scheduler, "graphs": graphs})
 
 
 def _drafting(

@@ -45,6 +45,7 @@ from clustersim.simulation.service.attribution import (
     mean_step,
     token_attribution,
 )
+from clustersim.simulation.service.deployment import passage_between
 from clustersim.simulation.service.pools import Pool
 from clustersim.simulation.service.power import service_cost, service_energy
 from clustersim.simulation.service.request_statistics import (
@@ -243,8 +244,11 @@ class ServeResult(Presentable):
         if self.replayed is None or self.unstable:
             return {}
         steps = self.replayed.prefill_steps or self.replayed.steps
-        after = self.scenario.engine.first
-        return first_token_attribution(self.requests, steps, self.pools[0].costs.step, after)
+        engine, requests = self.scenario.engine, self.requests
+        between = passage_between(self.pools, engine).of(float(requests.input.mean()))
+        return first_token_attribution(
+            requests, steps, self.pools[0].costs.step, engine.first, between
+        )
 
     @property
     def limiting(self) -> str | None:

@@ -33,6 +33,8 @@ from clustersim.validation.cases.texts import Count, Number, Text
 from clustersim.workload.model import build_model
 from clustersim.workload.routing import zipf_shares
 
+PoolName = Literal["prefill", "decode"]
+
 Changes = dict[str, dict[str, Any]]
 """Facts of an engine file that differ, by section."""
 
@@ -84,6 +86,9 @@ class Recipe(Choice):
     `tokens` are numbers, and keys of the load of a case, whose sum is the most tokens of a step.
     `prompts` and `outputs` are the lengths and `tensor` the largest tensor degree that it is for,
     all if missing.
+    `pools` are what differs in the plan of pools for prefill and decode.  `grouped` are the least
+    devices of a replica of a pool from which each has sequences of its own, where cases state a
+    tensor degree, and `sequences` the most of a replica for decode by its topology: *1p5d-tep4*.
     """
 
     engines: list[str]
@@ -96,6 +101,9 @@ class Recipe(Choice):
     prompts: PositiveInt | None = None
     outputs: PositiveInt | None = None
     tensor: PositiveInt | None = None
+    pools: dict[PoolName, dict[str, Any]] = Field(default_factory=dict)
+    grouped: dict[PoolName, PositiveInt] = Field(default_factory=dict)
+    sequences: dict[str, PositiveInt] = Field(default_factory=dict)
 
     def fits(self, fields: "InferenceRow") -> bool:
         """Whether it is for the engine, model, machine, layout and lengths of a row."""
@@ -120,6 +128,17 @@ class Recipe(Choice):
         stated = {"users": load.batch_or_concurrency, "isl": load.isl, "osl": load.osl}
         tokens = round(sum(stated[each] if isinstance(each, str) else each for each in self.tokens))
         return self.changes | {"scheduler": self.changes.get("scheduler", {}) | {"tokens": tokens}}
+
+    def layout(self, name: PoolName, stated: Layout) -> Layout:
+        """Return the layout of a pool for that of a row."""
+        if stated.devices < self.grouped.get(name, MOST_USERS):
+            return stated
+        return Layout(expert=stated.devices, attention_data=stated.devices)
+
+    def started(self, name: PoolName, topology: str) -> dict[str, Any]:
+        """Return what differs in the plan of a pool, apart from its layout."""
+        most = self.sequences.get(topology) if name == "decode" else None
+        return self.pools.get(name, {}) | ({"sequences": most} if most else {})
 
 
 class Benchmark(Choice):
@@ -268,6 +287,7 @@ class InferenceCase(NamedTuple):
     popularity : exponent of Zipf's law of the experts that tokens choose; 0 where they are equal
     changes : facts of the engine file that differ
     arrivals : of requests at a rate; None where the number of users is given, or all begin at once
+    pools : plans of separate pools by name; none where a replica does both
     """
 
     row: InferenceRow
@@ -283,18 +303,14 @@ class InferenceCase(NamedTuple):
     popularity: float
     changes: Changes
     arrivals: Arrivals | None
+    pools: dict[str, dict[str, Any]]
 
     @property
     def scenario(self) -> dict[str, Any]:
         """The serving scenario of the row, without its load."""
-        formats, pools = self.costs.replica.formats, self.row.serving
-        layouts = {"replica": _plan(self.costs.replica.layout, 1)}
-        if pools.prefill is not None and pools.decode is not None:
-            layouts = {
-                name: _plan(_pool_layout(pool), pool.num_workers or 1)
-                for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
-            }
-        devices = sum(prod(plan.values()) // plan["expert"] for plan in layouts.values())
+        formats = self.costs.replica.formats
+        plans = self.pools or {"replica": _plan(self.costs.replica.layout, 1)}
+        devices = sum(prod(plan[key] for key in _MESH) for plan in plans.values())
         cluster, model = self.costs.replica.links.cluster, self.costs.replica.model
         precision = {key: value for key, value in formats._asdict().items() if value is not None}
         experts = {"load": "zipf", "exponent": self.popularity}
@@ -302,7 +318,7 @@ class InferenceCase(NamedTuple):
             "title": "measured",
             "cluster": {"name": self.cluster, "nodes": -(-devices // cluster.node.devices)},
             "model": {"name": model.name, "sequence": model.sequence},
-            "plan": layouts.get("replica", layouts),
+            "plan": plans.get("replica", plans),
             "precision": precision,
             "engine": {"name": self.engine, **_as_facts(self.changes)},
         }
@@ -325,6 +341,29 @@ def _plan(layout: Layout, replicas: int) -> dict[str, int]:
     }  # fmt: skip
 
 
+_MESH: Final = ("tensor", "pipeline", "attention_data", "replicas")
+"""Degrees of a plan whose product is its devices."""
+
+
+def _pools(load: ServingLoad, recipe: Recipe | None) -> dict[str, dict[str, Any]]:
+    """Return the plans of separate pools; none where a replica does both."""
+    if load.prefill is None or load.decode is None:
+        return {}
+    workers: dict[PoolName, Workers] = {"prefill": load.prefill, "decode": load.decode}
+    layouts = {name: _pool_layout(pool) for name, pool in workers.items()}
+    if recipe is None:
+        return {name: _plan(layouts[name], workers[name].num_workers or 1) for name in workers}
+    layouts = {name: recipe.layout(name, layout) for name, layout in layouts.items()}
+    decode = layouts["decode"]
+    kind = "tep" if decode.attention_data == 1 else "dep"
+    counts = {name: pool.num_workers or 1 for name, pool in workers.items()}
+    topology = f"{counts['prefill']}p{counts['decode']}d-{kind}{decode.devices}"
+    return {
+        name: _plan(layouts[name], counts[name]) | recipe.started(name, topology)
+        for name in workers
+    }
+
+
 def inference_case(row: Row) -> InferenceCase:
     """Return the replica and the load of a row.
 
@@ -345,10 +384,10 @@ def inference_case(row: Row) -> InferenceCase:
         raise Ungradable(*reasons)
     if machine.assumed is not None:
         assumed["system"] = machine.assumed
-    layout, replicas = _layout(fields, machine.devices)
     benchmark = _benchmark(row, settings)
     recipes = [] if benchmark is None else benchmark.recipes
     recipe = next((each for each in recipes if each.fits(fields)), None)
+    layout, replicas = _layout(fields, machine.devices, recipe)
     formats = _formats(fields, model, settings, engine.cache == "argument", recipe, assumed)
     cluster = _record("cluster", machine.cluster, ClusterRecord)
     record = _record("model", model.model, ModelRecord)
@@ -369,6 +408,7 @@ def inference_case(row: Row) -> InferenceCase:
         int(users) if isinstance(users, int | float) else None,
         round(load.isl), round(load.osl or 1), replicas, assumed,
         _lengths(load, benchmark, assumed), popularity, changes, _arrivals(row, load),
+        _pools(load, recipe),
     )  # fmt: skip
 
 
@@ -489,11 +529,13 @@ def _unknown(
     return reasons
 
 
-def _layout(fields: InferenceRow, devices: int) -> tuple[Layout, int]:
+def _layout(fields: InferenceRow, devices: int, recipe: Recipe | None) -> tuple[Layout, int]:
     """Return the layout of a replica, and the replicas of the pool that generates tokens."""
     pool = fields.serving.decode
     if pool is not None:
-        return _pool_layout(pool), pool.num_workers or 1
+        stated = _pool_layout(pool)
+        layout = stated if recipe is None else recipe.layout("decode", stated)
+        return layout, pool.num_workers or 1
     degrees = fields.pipeline or 1, fields.expert or 1, fields.attention_data or 1
     return Layout((fields.tensor or 1) * devices, *degrees), 1
 
