@@ -32,7 +32,8 @@ from clustersim.studies.search.service import candidates
 from clustersim.studies.search.step.arguments import allows, split_limits
 from clustersim.studies.search.step.lower_bound.columns import Column
 from clustersim.studies.search.step.lower_bound.layout_values import Cell, Layout, Mesh, Shape
-from clustersim.studies.search.step.lower_bound.step_bound import StepBounds, first_forwards
+from clustersim.studies.search.step.lower_bound.memory_bound import first_forwards
+from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.step.own_layout import own_layout
 from clustersim.studies.search.step.space import FREE, Choices, Space
 from clustersim.studies.search.text import distinct, rows
@@ -73,8 +74,7 @@ def sampled(space, count, seed):
 def least_memory(bounds, layout):
     """Return the bound of the memory of one layout [B]."""
     column = Column(layout.cell, layout.sharding)
-    columns = bounds.tables.columns([column], layout.cell.mesh.pipeline)
-    return bounds.memory(layout.shape, columns)[0]
+    return bounds.memory([layout.shape], [column], layout.cell.mesh.pipeline)[0, 0]
 
 
 def ratios(scenario, settings, count, seed=0):
@@ -90,7 +90,7 @@ def ratios(scenario, settings, count, seed=0):
             [Column(layout.cell, layout.sharding)], layout.cell[0].pipeline
         )
         times.append(least / result.step_time)
-        memories.append(bounds.memory(layout.shape, columns)[0] / result.memory.fullest.peak)
+        memories.append(least_memory(bounds, layout) / result.memory.fullest.peak)
         joules = bounds.joules(layout.shape, columns, np.array([least]))[0]
         energies.append(joules / result.energy.joules)
     return times, memories, energies

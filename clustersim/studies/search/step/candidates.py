@@ -330,13 +330,13 @@ def part_bounds(
     most : limits of a step
     """
     energy = energy or isfinite(most.joules)
-    columns = bounds.tables.columns(layouts.columns, layouts.stages)
+    memory = bounds.memory(layouts.shapes, layouts.columns, layouts.stages)
+    fits = layouts.allowed & (memory <= capacity)
+    column = np.flatnonzero(fits.any(axis=0))
+    columns = bounds.tables.columns([layouts.columns[at] for at in column], layouts.stages)
     seconds, joules, shapes, places = [np.zeros(0)], [np.zeros(0)], [_NONE], [_NONE]
-    excluded = limited = 0
-    for number, (shape, allowed) in enumerate(zip(layouts.shapes, layouts.allowed, strict=True)):
-        fits = bounds.memory(shape, columns) <= capacity
-        excluded += int((allowed & ~fits).sum())
-        possible = allowed & fits
+    limited = 0
+    for number, (shape, possible) in enumerate(zip(layouts.shapes, fits[:, column], strict=True)):
         if not possible.any():
             continue
         least = bounds.seconds(shape, columns)
@@ -349,12 +349,12 @@ def part_bounds(
         seconds.append(least[kept])
         joules.append(spent[kept] if energy else spent)
         shapes.append(np.full(len(kept), number))
-        places.append(kept)
+        places.append(column[kept])
     return PartBounds(
         np.concatenate(seconds),
         np.concatenate(shapes),
         np.concatenate(places),
-        excluded,
+        int((layouts.allowed & ~fits).sum()),
         np.concatenate(joules),
         limited,
     )

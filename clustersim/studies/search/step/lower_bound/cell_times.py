@@ -1,4 +1,4 @@
-"""Times and bytes of the layers of one cell, from which those of all blocks follow by addition.
+"""Times of the layers of one cell, from which those of all blocks follow by addition.
 
     layer of each kind | embedding | logits | gather of an input      forward, backward, of inputs
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from clustersim.arrays import Floats
 from clustersim.cost.compute import Seconds
-from clustersim.memory.peak import kept_output, running_layer
 from clustersim.program.blocks.layer_times import LayerTimes
 from clustersim.program.blocks.work import backward_kernels
 from clustersim.program.collectives.axes import Pattern
@@ -24,8 +23,7 @@ from clustersim.studies.search.step.lower_bound.quickest import GroupKey, Quicke
 from clustersim.timeline import BACKWARD, FORWARD, INPUT
 from clustersim.workload.kernels import Axis, Collective, Kernel
 from clustersim.workload.layers.ends import boundary_gather
-from clustersim.workload.model import Layer
-from clustersim.workload.ops import Recompute, backward, forward, kept
+from clustersim.workload.ops import NONE, Recompute, backward, forward
 
 KINDS: Final = (FORWARD, BACKWARD, INPUT)
 """Kinds of steps whose times are kept, in order."""
@@ -42,39 +40,18 @@ time products and attention, kernels that memory limits, and collectives other t
 
 @dataclass(frozen=True, eq=False)
 class CellTimes:
-    """Times by kind of step, and bytes, of the parts of a model.
+    """Times by kind of step of the parts of a model.
 
     Attributes
     ----------
     layers : by kind of layer, kind of step and column
     embedding, logits, gather : by kind of step and column
-    kept : of a microbatch, by kind of layer [B]
-    running : in the backward of a layer, by kind of layer [B]
-    kept_by_ends : by embedding and logits, and by a chunk without logits for its output [B]
     """
 
     layers: Floats
     embedding: Floats
     logits: Floats
     gather: Floats
-    kept: Floats
-    running: Floats
-    kept_by_ends: tuple[float, float, float]
-
-
-@dataclass(frozen=True, eq=False)
-class Recomputed:
-    """What recomputation adds to a layer, by kind of layer: `times`, `kept` and `running` of it.
-
-    Attributes
-    ----------
-    times : additional time of its backward, by column
-    kept, running : of a recomputed layer, as in `CellTimes` [B]
-    """
-
-    times: Floats
-    kept: Floats
-    running: Floats
 
 
 class CellTimesOf:
@@ -90,25 +67,16 @@ class CellTimesOf:
     ) -> None:
         self._job, self._groups, self._collectives = job, groups, collectives
         self._times = LayerTimes(job, self._moved)
-        self._stack = tuple(dict.fromkeys(job.model.stack))
-        self._recomputed: dict[Recompute, Recomputed] = {}
+        self._recomputed: dict[Recompute, Floats] = {}
         self.plain = self._plain()
 
-    def recomputed(self, recompute: Recompute) -> Recomputed:
-        """Return what a kind of recomputation adds to its layers."""
+    def recomputed(self, recompute: Recompute) -> Floats:
+        """Return the time that recomputation adds to the backward, by kind of layer and column."""
         if recompute not in self._recomputed:
-            layers = [self._stacked(layer, recompute) for layer in self._stack]
+            layers = stacked_layers(self._job, recompute)
             added = [self._times.layer(layer, BACKWARD, ())[1] for layer in layers]
-            self._recomputed[recompute] = Recomputed(
-                np.array([_columns(seconds) for seconds in added]),
-                np.array([self._job.layers.kept(layer) for layer in layers]),
-                np.array([running_layer(self._job, [layer]) for layer in layers]),
-            )
+            self._recomputed[recompute] = np.array([_columns(seconds) for seconds in added])
         return self._recomputed[recompute]
-
-    def _stacked(self, layer: Layer, recompute: Recompute) -> StackedLayer:
-        ops = self._job.layers.ops(layer)
-        return StackedLayer(layer, recompute.of(ops), recompute.outputs)
 
     def _moved(self, collective: Collective, _: Pattern) -> float:
         key = self._groups.get(collective.axis)
@@ -118,7 +86,6 @@ class CellTimesOf:
 
     def _plain(self) -> CellTimes:
         job, layers = self._job, self._job.layers
-        stacked = [StackedLayer(layer, frozenset()) for layer in self._stack]
         pipeline = job.framework.pipeline
         gathers = {
             kind: boundary_gather(job.shard, count if pipeline.sharded else 0)
@@ -131,15 +98,12 @@ class CellTimesOf:
             layers=np.array(
                 [
                     [_columns(self._times.layer(layer, kind, ())[0]) for kind in KINDS]
-                    for layer in stacked
+                    for layer in stacked_layers(job, NONE)
                 ]
             ),
             embedding=self._of_end(forward(layers.embedding), backward(layers.embedding)),
             logits=self._of_end(forward(layers.head), backward(layers.head)),
             gather=self._of_end(gathers[FORWARD], gathers[BACKWARD]),
-            kept=np.array([layers.kept(layer) for layer in stacked]),
-            running=np.array([running_layer(job, [layer]) for layer in stacked]),
-            kept_by_ends=(kept(layers.embedding), kept(layers.head), kept_output(job)),
         )
 
     def _of_end(self, ahead: Iterable[Kernel], back: Iterable[Kernel]) -> Floats:
@@ -149,6 +113,15 @@ class CellTimesOf:
         for kind in (BACKWARD, INPUT):
             times.append(self._times.chain(backward_kernels(back, kind), ()).of_backward())
         return np.array([_columns(seconds) for seconds in times])
+
+
+def stacked_layers(job: Job, recompute: Recompute) -> list[StackedLayer]:
+    """Return the different layers of a model, all of them with some recomputation."""
+    layers = dict.fromkeys(job.model.stack)
+    return [
+        StackedLayer(layer, recompute.of(job.layers.ops(layer)), recompute.outputs)
+        for layer in layers
+    ]
 
 
 def _columns(seconds: Seconds) -> tuple[float, ...]:

@@ -22,23 +22,21 @@ from clustersim.studies.search.step.lower_bound.cell_times import (
 )
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.step.lower_bound.layout_values import (
+    ANY_SHAPE,
     Cell,
     Layout,
     Mesh,
-    Shape,
     Sharding,
 )
-from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives
+from clustersim.studies.search.step.lower_bound.quickest import GroupKey, QuickestCollectives
 from clustersim.studies.search.step.lower_bound.tails import TailTimes
 from clustersim.traffic import LinkRows, link_rows
+from clustersim.workload.kernels import Axis
 from clustersim.workload.ops import Recompute
 
 NO_LINKS = np.zeros(0, dtype=np.int64)
 NO_ROWS = link_rows(NO_LINKS, NO_LINKS, np.zeros(0), 0)
 """Of layouts without a pipeline."""
-
-ANY_SHAPE = Shape("1f1b", 1, "with-ends")
-"""The shape of jobs of which only the cell or the paths are read."""
 
 
 class Column(NamedTuple):
@@ -46,6 +44,10 @@ class Column(NamedTuple):
 
     cell: Cell
     sharding: Sharding = Sharding()
+
+
+OfMesh = tuple[Mesh, Sharding, bool]
+"""What decides the operations after the last step: the last is whether it is the only one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,15 +134,24 @@ class Columns:
             self._stacked[name] = np.array([getattr(times.plain, name) for times in self.times])
         return self._stacked[name]
 
-    def recomputed(self, recompute: Recompute, name: str) -> Floats:
-        """Return an array of `Recomputed` of all different cells."""
+    def recomputed(self, recompute: Recompute) -> Floats:
+        """Return what recomputation adds in all different cells, as `CellTimesOf.recomputed`."""
         once = Recompute(recompute.mode, recompute.ops)
-        key = once, name
-        if key not in self._stacked:
-            self._stacked[key] = np.array(
-                [getattr(times.recomputed(once), name) for times in self.times]
-            )
-        return self._stacked[key]
+        if once not in self._stacked:
+            self._stacked[once] = np.array([times.recomputed(once) for times in self.times])
+        return self._stacked[once]
+
+    @cached_property
+    def of_meshes(self) -> tuple[dict["OfMesh", Column], Integers]:
+        """A column of each different mesh and sharding, and which of them each column has."""
+        different: dict[OfMesh, Column] = {}
+        numbers: dict[OfMesh, int] = {}
+        places = []
+        for column, count in zip(self.of, self.microbatches.tolist(), strict=True):
+            key = column.cell.mesh, column.sharding, count == 1
+            different.setdefault(key, column)
+            places.append(numbers.setdefault(key, len(numbers)))
+        return different, np.array(places, dtype=np.int64)
 
     @cached_property
     def _stacked(self) -> dict[Any, Floats]:
@@ -158,7 +169,9 @@ class ColumnTables:
     def __init__(self, jobs: LayoutJobs, collectives: QuickestCollectives) -> None:
         self.jobs, self.collectives = jobs, collectives
         self._cells: dict[object, CellTimesOf] = {}
+        self._groups: dict[Mesh, dict[Axis, GroupKey]] = {}
         self._paths: dict[Mesh, tuple[Floats, HopLinks]] = {}
+        self._sent: dict[Cell, float] = {}
         self._messages: dict[tuple[float, ...], float] = {}
 
     def columns(self, requested: Sequence[Column], stages: int) -> Columns:
@@ -182,43 +195,45 @@ class ColumnTables:
             times=tuple(numbers),
             cell=np.array(cells, dtype=np.int64),
             microbatches=np.array(microbatches, dtype=np.float64),
-            hops=Hops(_table(up), _table(down)),
+            hops=Hops(_table(up, stages - 1), _table(down, stages - 1)),
             links=tuple(links),
             sent=np.array(sent, dtype=np.float64),
         )
 
     def _of_cell(self, cell: Cell, numbers: dict[CellTimesOf, int]) -> "_OfCell":
-        job = self.jobs.job(Layout(cell, ANY_SHAPE))
-        number = numbers.setdefault(self._times(cell, job), len(numbers))
-        facts, links = self._paths_of(cell.mesh, job)
-        nbytes = sent_bytes(job)
+        alike = self.jobs.alike(cell)
+        if alike not in self._sent:
+            self._sent[alike] = sent_bytes(self.jobs.of_cell(alike))
+        nbytes = self._sent[alike]
+        number = numbers.setdefault(self._times(cell, alike), len(numbers))
+        facts, links = self._paths_of(cell)
         hops = np.array([self._message(nbytes, *path) for path in facts.tolist()])
-        return _OfCell(number, job.plan.microbatches, hops, links, nbytes)
+        return _OfCell(number, self.jobs.microbatches(cell), hops, links, nbytes)
 
-    def _times(self, cell: Cell, job: Job) -> CellTimesOf:
+    def _times(self, cell: Cell, alike: Cell) -> CellTimesOf:
         """Return the times of a cell; cells with equal groups and tokens share them."""
-        plan = job.plan
-        degrees = dict(
-            zip(
-                AXES_IN_BLOCKS,
-                (plan.tensor, plan.context, plan.expert, plan.expert_tensor),
-                strict=True,
-            )
-        )
-        groups = {
-            axis: self.collectives.key(job, axis) for axis, ranks in degrees.items() if ranks > 1
-        }
-        same = cell.mesh._replace(data=1, pipeline=1, order=())
-        key = same, cell.micro, cell.sequence_parallel, *groups.items(), job.routing
+        if cell.mesh not in self._groups:
+            self._groups[cell.mesh] = self._groups_of(cell)
+        groups = self._groups[cell.mesh]
+        key = alike, *groups.items()
         if key not in self._cells:
+            job = self.jobs.of_cell(alike)
             self._cells[key] = CellTimesOf(job, groups, self.collectives)
         return self._cells[key]
 
-    def _paths_of(self, mesh: Mesh, job: Job) -> tuple[Floats, HopLinks]:
+    def _groups_of(self, cell: Cell) -> dict[Axis, GroupKey]:
+        """Return the groups of a mesh along the axes of a cell that have several ranks."""
+        job = self.jobs.job(Layout(cell, ANY_SHAPE))
+        plan = job.plan
+        degrees = plan.tensor, plan.context, plan.expert, plan.expert_tensor
+        of_axes = zip(AXES_IN_BLOCKS, degrees, strict=True)
+        return {axis: self.collectives.key(job, axis) for axis, ranks in of_axes if ranks > 1}
+
+    def _paths_of(self, cell: Cell) -> tuple[Floats, HopLinks]:
         """Return the paths up, then down, of the first replica, and the links that some share."""
-        same = mesh._replace(context_method="", expert=1, expert_tensor=1)
+        same = cell.mesh._replace(context_method="", expert=1, expert_tensor=1)
         if same not in self._paths:
-            self._paths[same] = self._routed(job)
+            self._paths[same] = self._routed(self.jobs.job(Layout(cell, ANY_SHAPE)))
         return self._paths[same]
 
     def _routed(self, job: Job) -> tuple[Floats, HopLinks]:
@@ -253,5 +268,5 @@ class _OfCell(NamedTuple):
     sent: float
 
 
-def _table(rows: Sequence[Floats]) -> Floats:
-    return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
+def _table(rows: Sequence[Floats], width: int) -> Floats:
+    return np.array(rows, dtype=np.float64).reshape(len(rows), width)

@@ -14,8 +14,9 @@ from clustersim.simulation.step.build import (
     schedule_named,
     schedule_of,
 )
-from clustersim.studies.search.step.lower_bound.layout_values import Layout, Mesh
+from clustersim.studies.search.step.lower_bound.layout_values import ANY_SHAPE, Cell, Layout, Mesh
 from clustersim.workload.model import Transformer, build_model
+from clustersim.workload.routing import Routing
 
 
 class LayoutJobs:
@@ -32,6 +33,9 @@ class LayoutJobs:
         self.cluster = cluster_of(loaded)
         self._models: dict[int, Transformer] = {}
         self._devices: dict[Mesh, tuple[int, ...]] = {}
+        self._routings: dict[Mesh, Routing] = {}
+        self._alike: dict[tuple[Cell, Routing], Cell] = {}
+        self._cells: dict[Cell, Job] = {}
 
     def model(self, tensor: int) -> Transformer:
         """Return the model, its vocabulary padded for some tensor ranks."""
@@ -64,7 +68,7 @@ class LayoutJobs:
             zero=sharding.zero,
             reshard=self.given.plan.reshard,
             micro=micro,
-            microbatches=max(1, self.given.batch.global_ // (mesh.data * micro)),
+            microbatches=self.microbatches(layout.cell),
             layers=layers_of(shape.layers, self.model(mesh.tensor), parts),
             sequence_parallel=sequence_parallel,
             context=mesh.context,
@@ -82,6 +86,24 @@ class LayoutJobs:
         schedule = self.schedule(layout.shape.schedule)
         job = assembled_job(self.loaded, placement, self.cluster, model, schedule)
         return replace(job, recompute=layout.shape.recompute)
+
+    def microbatches(self, cell: Cell) -> int:
+        """Return the microbatches of a replica."""
+        return max(1, self.given.batch.global_ // (cell.mesh.data * cell.micro))
+
+    def alike(self, cell: Cell) -> Cell:
+        """Return the first of the cells that run the same kernels, wherever their ranks are."""
+        mesh = cell.mesh
+        if mesh not in self._routings:
+            self._routings[mesh] = self.job(Layout(cell, ANY_SHAPE)).routing
+        alone = cell._replace(mesh=mesh._replace(data=1, pipeline=1, order=()))
+        return self._alike.setdefault((alone, self._routings[mesh]), cell)
+
+    def of_cell(self, alike: Cell) -> Job:
+        """Return a job of the first of the cells that run the same kernels, as `alike`."""
+        if alike not in self._cells:
+            self._cells[alike] = self.job(Layout(alike, ANY_SHAPE))
+        return self._cells[alike]
 
     def _placement(self, mesh: Mesh, plan: Plan) -> Placement:
         if mesh not in self._devices:

@@ -5,7 +5,7 @@ Shape       schedule, chunks, layers, recomputation    divides the layers and or
 Sharding    ZeRO stage, ranks that share a shard   decides what is reduced and gathered
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from clustersim.plan.parallelism import AXES
 from clustersim.simulation.step.build import recompute_value
@@ -55,6 +55,10 @@ class Shape(NamedTuple):
     chunks: int = 1
     layers: str | tuple[int, ...] = "even"
     recompute: Recompute = NONE
+
+
+ANY_SHAPE: Final = Shape("1f1b", 1, "with-ends")
+"""The shape of jobs of which only the cell or the paths are read."""
 
 
 class Sharding(NamedTuple):

@@ -18,16 +18,13 @@ block their stage are part of w, and other waiting is left out.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import groupby
-from typing import Final
 
 import numpy as np
 
 from clustersim.arrays import Floats
 from clustersim.cost.power import STATES, MachinePower, State, machine_power
 from clustersim.program.job import Job
-from clustersim.program.schedules import Schedule
 from clustersim.scenario.load import Loaded
 from clustersim.studies.search.step.lower_bound.cell_times import (
     AUTOGRAD,
@@ -44,9 +41,9 @@ from clustersim.studies.search.step.lower_bound.columns import Column, Columns, 
 from clustersim.studies.search.step.lower_bound.division import Division, divide_layers
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.step.lower_bound.layout_values import Layout, Shape
+from clustersim.studies.search.step.lower_bound.memory_bound import MemoryBounds
 from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives
 from clustersim.studies.search.step.lower_bound.tails import Tails, TailTimes, exposed_reduction
-from clustersim.timeline import FORWARD
 
 ROUNDING = 1 - 1e-9
 """By how much a bound is reduced: a replay rounds its durations."""
@@ -62,6 +59,7 @@ class StepBounds:
         self.jobs = LayoutJobs(loaded)
         self._collectives = QuickestCollectives()
         self.tables = ColumnTables(self.jobs, self._collectives)
+        self._memories = MemoryBounds(self.jobs)
         cluster = loaded.scenario.cluster
         self._machine = machine_power(cluster, cluster.nodes)
         self._divisions: dict[object, Division] = {}
@@ -85,12 +83,23 @@ class StepBounds:
                 bounds[at] = seconds
         return bounds
 
+    # --- memory ----------------------------------------------------------------------------------
+
+    def memory(self, shapes: Sequence[Shape], requested: Sequence[Column], stages: int) -> Floats:
+        """Return a lower bound of the memory of a device, by shape and column [B]."""
+        columns = self._memories.columns(requested, stages)
+        found = []
+        for shape in shapes:
+            job = self.jobs.job(Layout(requested[0].cell, shape, requested[0].sharding))
+            found.append(self._memories.least(shape, columns, self.division(shape, job), job))
+        return np.array(found) * ROUNDING
+
     # --- step time -------------------------------------------------------------------------------
 
     def seconds(self, shape: Shape, columns: Columns) -> Floats:
         """Return a lower bound of the step time of a shape in each column [s]."""
         job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
-        division = self.division(shape, columns, job)
+        division = self.division(shape, job)
         ahead, back, inputs = self._blocks(shape, columns, division, job)
         stages = _Stages(columns, division, ahead, back, inputs, job)
         times = self._times_of_tails(shape, columns, division)
@@ -105,23 +114,16 @@ class StepBounds:
         """
         assert self._machine is not None, "a machine whose power is known"
         job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
-        division = self.division(shape, columns, job)
+        division = self.division(shape, job)
         times = self._times_of_blocks(shape, columns, division)[:, :, :2].sum(axis=2)
         ran = np.einsum("cux,us->cx", times[:, :, STATE_COLUMNS], division.on_stage)
         mean = ran[columns.cell] * (columns.microbatches / division.stages)[:, None]
         return least_energy(seconds, mean, self._machine) * ROUNDING
 
-    def memory(self, shape: Shape, columns: Columns) -> Floats:
-        """Return a lower bound of the memory of a device in each column [B]."""
-        job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
-        division = self.division(shape, columns, job)
-        tails = self._times_of_tails(shape, columns, division).of(division.stage_kinds.number)
-        return least_memory(shape, columns, division, tails, job) * ROUNDING
-
-    def division(self, shape: Shape, columns: Columns, job: Job) -> Division:
-        """Return how a shape divides the layers over the stages of some columns."""
+    def division(self, shape: Shape, job: Job) -> Division:
+        """Return how the shape of a job divides the layers over its stages."""
         recompute = shape.recompute
-        key = columns.stages, job.plan.wiring, job.plan.layers, recompute
+        key = job.plan.pipeline, job.plan.wiring, job.plan.layers, recompute
         if key not in self._divisions:
             self._divisions[key] = divide_layers(job.plan, job.model.stack, recompute)
         return self._divisions[key]
@@ -147,7 +149,7 @@ class StepBounds:
             + received[..., None] * gather
         )
         if division.repeated.any():
-            repeated = columns.recomputed(shape.recompute, "times")
+            repeated = columns.recomputed(shape.recompute)
             times[:, :, 1:] += np.einsum("uk,ckx->cux", division.repeated, repeated)[:, :, None]
         return np.asarray(times)
 
@@ -158,9 +160,10 @@ class StepBounds:
         content = kinds.layers.tobytes(), kinds.first.tobytes(), kinds.last.tobytes()
         known = wiring, shape.chunks, *content
         if known not in columns.tails:
+            of_meshes, place = columns.of_meshes
             rows = []
-            for (cell, sharding), count in zip(columns.of, columns.microbatches, strict=True):
-                key = cell.mesh, sharding, bool(count == 1), wiring
+            for one, (cell, sharding) in of_meshes.items():
+                key = *one, wiring
                 if key not in self._tails:
                     job = self.jobs.job(Layout(cell, shape, sharding))
                     self._tails[key] = Tails(job, self._collectives)
@@ -168,7 +171,7 @@ class StepBounds:
                 if of_key not in self._tail_times:
                     self._tail_times[of_key] = self._tails[key].of(kinds, shape.chunks)
                 rows.append(self._tail_times[of_key])
-            columns.tails[known] = TailTimes.stacked(rows)
+            columns.tails[known] = TailTimes.stacked(rows).rows(place)
         return columns.tails[known]
 
     def _joined(self, stages: "_Stages", tails: TailTimes, division: Division, job: Job) -> Floats:
@@ -255,76 +258,3 @@ def least_energy(seconds: Floats, states: Floats, machine: MachinePower) -> Floa
     least = machine.of(min(map(machine.in_state, STATES))).total
     more = [machine.of(machine.in_state(state)).total - least for state in BOUNDED]
     return np.asarray(least * seconds + states @ np.array(more))
-
-
-PERIODS: Final = 4
-"""Microbatches for each stage after which more of them do not change the begin of a schedule."""
-
-
-def least_memory(
-    shape: Shape, columns: Columns, division: Division, tails: TailTimes, job: Job
-) -> Floats:
-    """Return a lower bound of the memory of a device of the first stage in each column [B]."""
-    states = tails.held[:, 0]
-    if job.offload.activations:
-        return states
-    kept, running = _of_chunks(shape, columns, division)
-    total, first = np.zeros(len(states)), division.number[0]
-    for count in np.unique(columns.microbatches).tolist():
-        own = columns.microbatches == count
-        forwards, chunk = first_forwards(job.schedule, columns.stages, int(count), shape.chunks)
-        cells = columns.cell[own]
-        total[own] = kept[cells][:, first] @ np.array(forwards)
-        if not division.last[first[chunk]]:
-            total[own] += running[cells, first[chunk]]
-    return states + total
-
-
-def _of_chunks(shape: Shape, columns: Columns, division: Division) -> tuple[Floats, Floats]:
-    """Return what chunks keep of a microbatch, and hold while they run, by cell and chunk [B]."""
-    plain, running = columns.stacked("kept"), columns.stacked("running")
-    remaining, during = plain, running
-    if division.repeated.any():
-        remaining = columns.recomputed(shape.recompute, "kept")
-        during = columns.recomputed(shape.recompute, "running")
-    ends = columns.stacked("kept_by_ends")
-    kept = (
-        plain @ (division.layers - division.repeated).T
-        + remaining @ division.repeated.T
-        + ends[:, :1] * division.first
-        + ends[:, 1:2] * division.last
-        + ends[:, 2:] * (1 - division.last)
-    )
-    whole = running[:, None] * (division.layers > division.repeated)
-    recomputed = during[:, None] * (division.repeated > 0)
-    return kept, np.maximum(whole.max(axis=2), recomputed.max(axis=2))
-
-
-@lru_cache(maxsize=4096)
-def first_forwards(
-    schedule: Schedule, stages: int, microbatches: int, chunks: int
-) -> tuple[tuple[int, ...], int]:
-    """Return how many forwards of each chunk the first stage runs before its first backward.
-
-    And the chunk of that backward.  A schedule begins alike for all long batches of one remainder
-    over its stages, unless all forwards come first.
-
-    >>> from clustersim.program.schedules import SCHEDULES
-    >>> first_forwards(SCHEDULES["1f1b"], stages=4, microbatches=64, chunks=1)
-    ((4,), 0)
-    >>> first_forwards(SCHEDULES["gpipe"], stages=4, microbatches=10**9, chunks=1)
-    ((1000000000,), 0)
-    """
-    short = PERIODS * stages + microbatches % stages
-    if schedule.shape is None and microbatches > short:
-        copies = schedule.wired(stages, chunks).copies
-        forwards, chunk = first_forwards(schedule, stages, short, chunks)
-        if sum(forwards) < short * chunks // copies:
-            return forwards, chunk
-        return tuple(count + (microbatches - short) // copies for count in forwards), chunk
-    counts = [0] * chunks
-    for step in schedule.steps(0, stages, microbatches, chunks):
-        if step.kind != FORWARD:
-            return tuple(counts), step.chunk
-        counts[step.chunk] += 1
-    return tuple(counts), 0

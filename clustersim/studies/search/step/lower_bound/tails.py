@@ -15,7 +15,6 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.cost.closed_form import Cost
 from clustersim.cost.compute import pass_seconds
-from clustersim.memory.states import memory_recipe
 from clustersim.program.collectives.axes import Call
 from clustersim.program.job import Job
 from clustersim.program.movement.transfers import gathers, reductions
@@ -23,14 +22,14 @@ from clustersim.program.tail import MOST_BUCKETS
 from clustersim.program.weights import on_rank
 from clustersim.studies.search.step.lower_bound.division import StageKinds
 from clustersim.studies.search.step.lower_bound.quickest import GroupKey, QuickestCollectives
-from clustersim.workload.finetune import trainable
+from clustersim.studies.search.step.lower_bound.stage_parameters import StageParameters
 from clustersim.workload.kernels import Axis
-from clustersim.workload.parameters import Parameters, embedding_parameters, head_parameters
+from clustersim.workload.parameters import Parameters
 
 
 @dataclass(frozen=True, eq=False)
 class TailTimes:
-    """Least times after the last step of each different stage, in columns [s], and its states.
+    """Least times after the last step of each different stage, in columns [s].
 
     Attributes
     ----------
@@ -38,20 +37,22 @@ class TailTimes:
     reduced : time of the reductions
     piece : time of the last piece of them, where they overlap with backwards
     updated : time of the optimiser and of the gathers after it
-    held : training states and runtime on the device [B]
     """
 
     start: Floats
     reduced: Floats
     piece: Floats
     updated: Floats
-    held: Floats
 
     @classmethod
     def stacked(cls, rows: Sequence["TailTimes"]) -> "TailTimes":
         """Return the times of several layouts, a row each."""
         names = [field.name for field in fields(cls)]
         return cls(*(np.array([getattr(row, name) for row in rows]) for name in names))
+
+    def rows(self, places: Integers) -> "TailTimes":
+        """Return the times of layouts by the places of their rows."""
+        return TailTimes(*(getattr(self, field.name)[places] for field in fields(self)))
 
     def of(self, number: Integers) -> "TailTimes":
         """Return the times of the stages by the numbers of their kinds, by row."""
@@ -69,27 +70,17 @@ class Tails:
     def __init__(self, job: Job, collectives: QuickestCollectives) -> None:
         self._job, self._collectives = job, collectives
         self._groups: dict[Axis, GroupKey] = {}
-        self._recipe = memory_recipe(job)
-        layers = dict.fromkeys(job.model.stack)  # the different ones, in order
-        self._layers = [trainable(job.model, layer, job.finetune) for layer in layers]
-        self._embedding, self._logits = _ends(job)
+        self._parameters = StageParameters(job)
 
     def of(self, stages: StageKinds, chunks: int) -> TailTimes:
         """Return the least times of some stages."""
         rows = [
-            self._of_stage(self._parameters(*stage), chunks, sum(stage[0]))
+            self._of_stage(self._parameters.of(*stage), chunks, sum(stage[0]))
             for stage in zip(
                 stages.layers.tolist(), stages.first.tolist(), stages.last.tolist(), strict=True
             )
         ]
         return TailTimes(*np.array(rows).T)
-
-    def _parameters(self, layers: list[float], first: float, last: float) -> Parameters:
-        """Return the trained parameters of a stage."""
-        total = self._embedding.scaled(first).plus(self._logits.scaled(last))
-        for count, layer in zip(layers, self._layers, strict=True):
-            total = total.plus(layer.scaled(count))
-        return total
 
     def _of_stage(self, trained: Parameters, chunks: int, layers: float) -> tuple[float, ...]:
         job = self._job
@@ -107,23 +98,7 @@ class Tails:
             self._optimiser(trained)
             + sum(cost.latency for cost in gathered)
             + _moved(gathered) / parts,
-            self._held(trained),
         )
-
-    def _held(self, trained: Parameters) -> float:
-        """Return the least training states of a rank on its device, with its runtime [B]."""
-        recipe, plan, offload = self._recipe, self._job.plan, self._job.offload
-        if offload.parameters:
-            return recipe.runtime
-        sharded = on_rank(plan, trained, sharded=True)
-        whole = on_rank(plan, trained)
-        held = recipe.weights * (sharded if plan.zero >= 3 else whole)
-        held += recipe.gradients * (sharded if plan.zero >= 2 else whole)
-        if not offload.optimiser:
-            held += (recipe.master + recipe.optimiser) * (sharded if plan.zero >= 1 else whole)
-        elif plan.zero >= 2:
-            held -= recipe.gradients * sharded
-        return recipe.runtime + held
 
     def _costs(self, calls: Iterator[Call]) -> list[Cost]:
         """Return the costs of collectives that run one after another."""
@@ -168,15 +143,3 @@ def pieces_of(layers: int) -> int:
 def _moved(costs: Sequence[Cost]) -> float:
     """Return the time of the bytes of collectives [s]."""
     return sum(cost.seconds - cost.latency for cost in costs)
-
-
-def _ends(job: Job) -> tuple[Parameters, Parameters]:
-    """Return the trained parameters of the embedding and of the logits, as in `program.weights`."""
-    if job.finetune is not None:
-        return Parameters(), Parameters()
-    before = embedding_parameters(job.model)
-    after = head_parameters(job.model, alone=not job.plan.wired.ends_meet)
-    return (
-        Parameters() if "embedding" in job.frozen_ends else before,
-        Parameters(whole=after.whole) if "logits" in job.frozen_ends else after,
-    )
