@@ -299,18 +299,17 @@ def test_separate_pools_move_the_cache_before_the_first_token():
 def test_a_request_passes_two_engines_with_separate_pools(recomputed):
     """It leaves one engine and enters another, which makes the first token if that is recomputed.
 
-    Alone: the prompt, 0.05 s and 1 ms a token between the pools, the transfer, and a step with one
-    token more in the cache than those before it.
+    Alone: the prompt, 0.05 s between the pools, the transfer, and a step for each token after it.
     """
     links = KvLinks([1e6], lambda _a, _b, tokens: Traffic("kv", (0,), (1.0,), 1e3 * tokens, 0.0))
     load = RequestLoad(np.array([100]), np.array([3]), np.array([0.0]))
-    passage = Passage(0.05, 1e-3, recomputed)
+    passage = Passage(0.05, recomputed)
 
     pools = Deployment(model(), 1, "round-robin", model(), 1, links, passage)
     replayed = replay_requests(load, pools)
 
     (request,) = replayed.requests
-    handed = seconds(Batch(0, 0, _prompt(100))) + 0.05 + 0.1 + 0.1
+    handed = seconds(Batch(0, 0, _prompt(100))) + 0.05 + 0.1
     steps = [seconds(Batch(1, 99 + number)) for number in range(3)]
     assert request.first == pytest.approx(handed + recomputed * steps[0])
     assert request.finish == pytest.approx(handed + sum(steps if recomputed else steps[1:]))

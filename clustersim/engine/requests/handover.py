@@ -39,19 +39,13 @@ class Passage(NamedTuple):
 
     Attributes
     ----------
-    seconds : until a prompt without tokens is at the pool for decode: the output of one engine, and
-        the front end of the other [s]
-    token : of that front end for each token of the prompt [s]
+    seconds : until it is at the pool for decode: the output of one engine, and the front end of the
+        other, which has the tokens of the prompt [s]
     recomputed : whether the last token of the prompt is, there, for the first token
     """
 
     seconds: float = 0.0
-    token: float = 0.0
     recomputed: bool = False
-
-    def of(self, tokens: float) -> float:
-        """Return the time for a prompt [s]."""
-        return self.seconds + self.token * tokens
 
 
 NO_PASSAGE: Final = Passage()
@@ -103,9 +97,8 @@ class Handover:
 
     def _pass(self, request: Request) -> Generator[Event, Any, None]:
         """Let a request reach a replica for decode."""
-        delay = self._passage.of(request.prompt)
-        if delay:
-            yield self._env.timeout(delay)
+        if self._passage.seconds:
+            yield self._env.timeout(self._passage.seconds)
         self._route().add(request)
 
     def _start(self, receiver: int, batcher: Batcher, request: Request) -> None:

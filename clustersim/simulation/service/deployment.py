@@ -94,8 +94,8 @@ def passage_between(pools: tuple[Pool, ...], engine: EngineRecord) -> Passage:
     """Return what a request passes between pools: an engine returns it, another one takes it in."""
     if len(pools) == 1:
         return NO_PASSAGE
-    request, token = (engine.intake.request, engine.intake.token) if engine.intake else (0.0, 0.0)
-    return Passage(engine.first + request, token, bool(engine.scheduler.recomputed))
+    request = 0.0 if engine.intake is None else engine.intake.request
+    return Passage(engine.first + request, bool(engine.scheduler.recomputed))
 
 
 def _kv_links(prefill: Pool, decode: Pool, scenario: ServingScenario) -> KvLinks:

@@ -244,11 +244,9 @@ class ServeResult(Presentable):
         if self.replayed is None or self.unstable:
             return {}
         steps = self.replayed.prefill_steps or self.replayed.steps
-        engine, requests = self.scenario.engine, self.requests
-        between = passage_between(self.pools, engine).of(float(requests.input.mean()))
-        return first_token_attribution(
-            requests, steps, self.pools[0].costs.step, engine.first, between
-        )
+        engine, cost = self.scenario.engine, self.pools[0].costs.step
+        between = passage_between(self.pools, engine).seconds
+        return first_token_attribution(self.requests, steps, cost, engine.first, between)
 
     @property
     def limiting(self) -> str | None:
