@@ -80,18 +80,24 @@ def unpainted(monkeypatch):
 
 
 SLOW = (
+    "api",
+    "can-i-replay-a-trace",
     "does-a-70b-fit-on-two-gaming-cards",
     "how-many-days",
     "is-my-run-normal",
+    "my-own-machine",
+    "start-from-a-launch-file",
+    "what-can-it-answer",
     "what-changed-between-two-runs",
     "what-do-neighbours-cost",
     "where-do-my-ranks-run",
     "which-layout-is-best",
     "why-do-my-experts-wait",
+    "why-is-my-pipeline-idle",
     "why-is-the-same-model-faster-under-another-framework",
     "will-it-fit",
 )
-"""Guides whose verbs the quick tests run elsewhere, on smaller scenarios."""
+"""Pages whose verbs the quick tests run elsewhere, on smaller scenarios."""
 
 
 @pytest.mark.usefixtures("unpainted")

@@ -173,6 +173,7 @@ def test_a_term_without_data_keeps_its_prior(tmp_path):
     assert heat.value == heat.prior
 
 
+@pytest.mark.large
 def test_rows_with_one_shape_are_in_one_fold(tmp_path):
     """A shape that is measured twice is held out in both rows."""
     file = written(tmp_path, ("all-reduce", "nccl"))

@@ -64,14 +64,14 @@ def check_random_steps(seed, count, most_nodes, folder):
 
 def test_random_steps_exported_and_replayed_take_the_same_time(tmp_path):
     """Of all machines, models, layouts and frameworks."""
-    check_random_steps(7, 2, 1, tmp_path)
+    check_random_steps(7, 1, 1, tmp_path)
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("seed", random_cases(1, 12))
+@pytest.mark.parametrize("seed", random_cases(1, 30))
 def test_further_random_steps_exported_and_replayed_take_the_same_time(seed, tmp_path):
     """The same of more, on two nodes."""
-    check_random_steps(200 + seed, 5, 2, tmp_path)
+    check_random_steps(200 + seed, 2, 2, tmp_path)
 
 
 def test_an_independent_reader_finds_what_astra_sim_needs(tmp_path):

@@ -68,6 +68,9 @@ CASES = {
 }
 """Each file with its format, and what it does not state."""
 
+SLOW = "nemo2-gpt3-175b.py"
+"""The file of the largest job."""
+
 
 def drafted(text, name="train.sh", **choices):
     """Return the import of a text."""
@@ -88,7 +91,10 @@ def listed(name):
     return [word for line in lines if not line.startswith("#") for word in line.split()]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.large] * (name == SLOW)) for name in CASES],
+)
 def test_a_launch_file_is_found_by_its_content_and_runs(name):
     """Each file is recognised, imported and simulated with what the user names."""
     form, settings = CASES[name]

@@ -571,6 +571,7 @@ def test_a_foreground_of_many_repetitions_of_the_background_is_extrapolated():
     assert slowdown.link == 0
 
 
+@pytest.mark.large
 @given(st.lists(st.tuples(st.floats(0.1, 10.0), st.floats(0.0, 5.0)), min_size=1, max_size=3))
 @settings(max_examples=2, deadline=None)
 def test_the_extrapolated_time_is_the_replayed_one(others):

@@ -124,7 +124,7 @@ def test_tokens_and_blocks_are_conserved(rules, blocks, stages, gain, seed):
         assert sum(table.prompt_tokens.sum() for table in tables) == inputs.sum()
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(
     rules=RULES,
     blocks=st.integers(min_value=40, max_value=400),

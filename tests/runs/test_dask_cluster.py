@@ -134,7 +134,9 @@ def test_a_study_outlives_its_scheduler(tmp_path, cluster, undisturbed):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.exhaustive)]
+)
 def test_a_study_outlives_its_client(tmp_path, cluster, undisturbed, number):
     """A client that is killed or interrupted leaves a store that resumes, and an idle cluster."""
     store = tmp_path / "runs" / "studies.db"

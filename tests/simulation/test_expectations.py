@@ -182,7 +182,10 @@ def test_a_limit_without_quotes_names_the_remedy(capsys, tmp_path):
     assert "write it in quotes: '>= 0.4')" in error
 
 
-@pytest.mark.parametrize(("verb", "text"), [("run", SCENARIO), ("train", RUN), ("serve", SERVICE)])
+@pytest.mark.parametrize(
+    ("verb", "text"),
+    [("run", SCENARIO), ("train", RUN), pytest.param("serve", SERVICE, marks=pytest.mark.large)],
+)
 def test_strict_ends_with_code_3_and_a_line_for_each_that_is_missed(capsys, tmp_path, verb, text):
     """The answer is printed all the same; without `--strict` the code is 0."""
     name = "days" if verb == "train" else "devices"

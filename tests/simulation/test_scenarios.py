@@ -13,6 +13,7 @@ from clustersim.catalog.finding import entry_names, find
 from clustersim.errors import ScenarioError
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate
+from descriptions import undescribed
 
 FRONTIER = ("frontier-22b", "frontier-175b", "frontier-1t")
 MEGATRON = tuple(name for name in entry_names("scenario") if name.startswith("megatron21-t1-"))
@@ -40,6 +41,7 @@ def test_every_scenario_runs_and_states_what_was_published(name):
     assert answer.hfu < 1
     assert answer.published or "published" in answer.scenario.assumed
     assert all(check.source for check in answer.published)
+    assert undescribed(answer.answer, "run") == []
 
 
 def test_frontier_is_within_a_tenth_of_its_published_rates():

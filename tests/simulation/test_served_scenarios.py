@@ -7,6 +7,7 @@ import pytest
 from clustersim.catalog.finding import entry_names, find
 from clustersim.simulation.service.result import ServeResult
 from clustersim.simulation.service.serve import serve
+from descriptions import undescribed
 
 NEAR = 0.13
 """Greatest error of a published number of a service."""
@@ -31,6 +32,7 @@ def test_every_serving_scenario_runs_and_states_what_was_published(name):
     assert found.memory.fits == all(check.value for check in verdicts)
     assert found.published or "published" in found.scenario.assumed
     assert all(check.source for check in found.published)
+    assert undescribed(found.answer, "run", "serve") == []
     for check in found.published:
         assert check.error is None or abs(check.error) <= FARTHER.get(name, NEAR), check
 

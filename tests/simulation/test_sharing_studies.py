@@ -31,13 +31,19 @@ def test_every_measure_of_a_shared_machine_is_known(drawn):
     assert set(drawn.measures()) == set(measures_of(drawn.kinds))
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A run cache that the studies share."""
+    return tmp_path_factory.mktemp("sharing") / "studies.db"
+
+
 @pytest.mark.parametrize("by", [name for name in measures_of(["shared machine"])
                                 if measures_of(["shared machine"])[name].more_is_better is not None
                                 and name != "slowdown_most"])  # fmt: skip
-def test_studies_rank_shared_machines_by_any_measure(by):
+def test_studies_rank_shared_machines_by_any_measure(by, store):
     """A what-if, whose first change is the best."""
     changes = ["jobs.0.nodes=contiguous", "jobs.0.copies=1"]
-    answer = clustersim.whatif(SHARED, settings=changes, by=by, jobs=1)
+    answer = clustersim.whatif(SHARED, settings=changes, by=by, jobs=1, store=store)
     measure = measures_of(answer.base.kinds)[by]
 
     values = [change.measures[by] for change in answer.changes]

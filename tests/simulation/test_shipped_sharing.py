@@ -4,6 +4,7 @@ import pytest
 
 import clustersim
 from clustersim.catalog.finding import entry_names, find
+from descriptions import undescribed
 
 SHARED = [name for name in entry_names("scenario") if "jobs" in find("scenario", name).data]
 
@@ -25,6 +26,7 @@ def test_every_shared_machine_runs(name):
     """Each job has its steps, and blame that adds up."""
     answer = clustersim.share(name, settings={"steps": 2})
 
+    assert undescribed(answer, "run", "share") == []
     assert max(job.slowdown for job in answer.jobs) == pytest.approx(SLOWED[name], abs=1e-3)
     for job in (job for job in answer.jobs if job.blame is not None):
         costs = sum(part.seconds for part in job.blame)

@@ -4,6 +4,7 @@ import pytest
 
 from clustersim.catalog.finding import entry_names, find
 from clustersim.simulation.training_run.train import train
+from descriptions import undescribed
 
 RUNS = [name for name in entry_names("scenario") if "training" in find("scenario", name).data]
 
@@ -21,6 +22,7 @@ def test_published_numbers_of_whole_runs_are_met(name):
 
     assert len(RUNS) >= 6
     assert answer.fits
+    assert undescribed(answer, "train") == []
     assert answer.accounting.elapsed == pytest.approx(86_400 * answer.days, rel=1e-9)
     for check in answer.published:
         assert check.holds is not False

@@ -90,6 +90,7 @@ def test_megatron_turing_nlg_on_more_nodes():
 
 
 @LARGE
+@pytest.mark.exhaustive
 def test_pipelines_of_fugaku_to_eight_replicas():
     """Efficiencies are within 6 points of 96 and 79 % at 2 and 8 replicas."""
     curve = curves("fugaku-30b-pp48", "strong", 192, 384, 1536)

@@ -84,7 +84,7 @@ def test_the_best_service_for_a_rate_sustains_it(tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("seed", random_cases(1, 100))
+@pytest.mark.parametrize("seed", random_cases(0, 100))
 def test_the_best_of_a_hundred_services_sustains_its_rate(seed, tmp_path):
     """A rate of 100/s passed limits that 29.4/s sustains."""
     check_best(seed, tmp_path)
