@@ -254,6 +254,15 @@ def test_steps_of_a_configured_engine_take_its_users_and_a_prompt():
     assert case.costs.replica.engine.scheduler.tokens == 8 + 1024 + 1500
 
 
+@pytest.mark.parametrize(("release", "ahead"), [("1.0.0rc3", False), ("1.1", True)])
+def test_a_release_without_overlap_waits_for_its_host(release, ahead):
+    """TensorRT-LLM 1.0.0rc3 was started without its overlapped scheduler, later releases with it."""
+    engine = served(GAP, engine=f"trtllm {release}").costs.replica.engine
+
+    assert engine.scheduler.ahead == ahead
+    assert (engine.step > 1e-3) == (not ahead)
+
+
 def test_experts_of_a_benchmark_are_chosen_by_popularity():
     """Tokens of a benchmark touch fewer experts than tokens that choose any with equal chance."""
     even, uneven = (
