@@ -256,7 +256,7 @@ def test_steps_of_a_configured_engine_take_its_users_and_a_prompt():
 
 @pytest.mark.parametrize(("release", "ahead"), [("1.0.0rc3", False), ("1.1", True)])
 def test_a_release_without_overlap_waits_for_its_host(release, ahead):
-    """TensorRT-LLM 1.0.0rc3 was started without its overlapped scheduler, later releases with it."""
+    """TensorRT-LLM 1.0.0rc3 was started without its overlapped scheduler, others with it."""
     engine = served(GAP, engine=f"trtllm {release}").costs.replica.engine
 
     assert engine.scheduler.ahead == ahead
