@@ -163,7 +163,7 @@ def _renewed_gradients(job: Job, stage: int) -> float:
 def chunk_memory(job: Job, stage: int, chunk: int) -> ChunkMemory:
     """Return what one microbatch holds in a chunk of a stage."""
     first, last = job.plan.ends(stage, chunk)
-    logits = _of_loss(job.layers.head) if last else 0.0
+    logits = kept_logits(job.layers.head) if last else 0.0
     activations = sum(job.layers.kept(layer) for layer in job.layers.stacked(stage, chunk))
     activations += kept(job.layers.embedding) if first else 0.0
     activations += kept(job.layers.head) - logits if last else kept_output(job)
@@ -271,7 +271,7 @@ def _logits(part: Slice) -> float:
     return part.tokens * part.model.vocab / part.tensor
 
 
-def _of_loss(head: Sequence[Op]) -> float:
+def kept_logits(head: Sequence[Op]) -> float:
     """Return what the loss keeps for its backward: the logits in one width or in two [B]."""
     return kept(op for op in head if op.name == LOSS)
 

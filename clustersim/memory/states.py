@@ -143,7 +143,7 @@ def steady_parts(job: Job, stage: int) -> dict[str, float]:
         "gathered_layers": _gathered(job, recipe, stage),
         "communication_buffers": buffers + recipe.gather_buffers * whole_input(job.shard),
         "transfers": 2 * boundary(job.shard) if job.plan.pipeline > 1 else 0.0,
-        "offload_staging": _staging(job, stage),
+        "offload_staging": staged_weights(job, stage),
         "runtime": recipe.runtime,
     }
 
@@ -268,7 +268,7 @@ def step_buffers(job: Job, stage: int) -> float:
     return max(recipe.step * owned, recipe.norm * largest)
 
 
-def _staging(job: Job, stage: int) -> float:
+def staged_weights(job: Job, stage: int) -> float:
     """Return the shards of two layers on their way from the host, or to it [B]."""
     if not job.offload.parameters:
         return 0.0

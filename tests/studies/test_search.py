@@ -72,9 +72,10 @@ def sampled(space, count, seed):
 
 
 def least_memory(bounds, layout):
-    """Return the bound of the memory of one layout [B]."""
+    """Return the bounds of the memory of one layout, of a device and of a host [B]."""
     column = Column(layout.cell, layout.sharding)
-    return bounds.memory([layout.shape], [column], layout.cell.mesh.pipeline)[0, 0]
+    held = bounds.memory([layout.shape], [column], layout.cell.mesh.pipeline)
+    return held.device[0, 0], held.host[0, 0]
 
 
 def ratios(scenario, settings, count, seed=0):
@@ -90,7 +91,7 @@ def ratios(scenario, settings, count, seed=0):
             [Column(layout.cell, layout.sharding)], layout.cell[0].pipeline
         )
         times.append(least / result.step_time)
-        memories.append(least_memory(bounds, layout) / result.memory.fullest.peak)
+        memories.append(least_memory(bounds, layout)[0] / result.memory.fullest.peak)
         joules = bounds.joules(layout.shape, columns, np.array([least]))[0]
         energies.append(joules / result.energy.joules)
     return times, memories, energies
@@ -728,14 +729,41 @@ def test_limits_are_read():
 
 
 @pytest.mark.large
-def test_memory_alone_is_estimated_above_its_bound():
-    """Memory of layouts that do not fit is bounded as well, without a replay."""
-    loaded = load("megatron21-t2-175b", ["cluster.nodes=4", "batch.global=64"])
+@pytest.mark.parametrize(
+    ("scenario", "settings"),
+    [
+        ("megatron21-t2-175b", ["cluster.nodes=4", "batch.global=64"]),
+        *(
+            (
+                "frontier-22b",
+                [
+                    "cluster.nodes=2",
+                    "batch.global=32",
+                    "precision=bf16",
+                    *offload,
+                    f"framework={name}",
+                ],
+            )
+            for name in ("deepspeed", "megatron-deepspeed", "torchtitan")
+            for offload in (
+                ["offload.optimiser=true"],
+                ["offload.parameters=true"],
+                ["offload.parameters=true", "offload.activations=true"],
+            )
+        ),
+    ],
+)
+def test_memory_alone_is_estimated_above_its_bound(scenario, settings):
+    """Memory of layouts that do not fit is bounded as well, without a replay, and that of hosts."""
+    loaded = load(scenario, settings)
     bounds = StepBounds(loaded)
     for layout in sampled(Space(bounds.jobs, Choices(loaded)), 60, seed=1):
         estimate = estimate_memory(build_job(loaded.changed(layout.settings)))
+        device, host = least_memory(bounds, layout)
 
-        assert least_memory(bounds, layout) <= estimate.fullest.peak
+        assert device <= estimate.fullest.need
+        assert host <= sum(estimate.host.values())
+        assert host > 0 or not loaded.scenario.offload.optimiser
 
 
 # --- the best layout elsewhere --------------------------------------------------------------------

@@ -330,8 +330,11 @@ def part_bounds(
     most : limits of a step
     """
     energy = energy or isfinite(most.joules)
-    memory = bounds.memory(layouts.shapes, layouts.columns, layouts.stages)
-    fits = layouts.allowed & (memory <= capacity)
+    held = bounds.memory(layouts.shapes, layouts.columns, layouts.stages)
+    of_host = bounds.jobs.cluster.node.host_memory
+    fits = layouts.allowed & (held.device <= capacity)
+    if of_host is not None:
+        fits &= held.host <= of_host
     column = np.flatnonzero(fits.any(axis=0))
     columns = bounds.tables.columns([layouts.columns[at] for at in column], layouts.stages)
     seconds, joules, shapes, places = [np.zeros(0)], [np.zeros(0)], [_NONE], [_NONE]

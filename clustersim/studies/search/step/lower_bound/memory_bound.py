@@ -7,13 +7,13 @@ degrees, sharding --parameters of the first stage--> its training states
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
-from clustersim.memory.peak import kept_output, running_layer
-from clustersim.memory.states import memory_recipe
+from clustersim.memory.peak import kept_logits, kept_output, running_layer
+from clustersim.memory.states import memory_recipe, on_host, staged_weights
 from clustersim.program.job import Job
 from clustersim.program.schedules import Schedule
 from clustersim.program.weights import on_rank
@@ -33,14 +33,16 @@ class CellBytes:
 
     Attributes
     ----------
-    ends : kept by embedding and logits, and by a chunk without logits for its output [B]
+    ends : kept by embedding and head, by a chunk without head for its output, and by the head for
+        its logits alone [B]
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._layers: dict[Recompute, Floats] = {}
         layers = job.layers
-        self.ends = kept(layers.embedding), kept(layers.head), kept_output(job)
+        of_ends = kept(layers.embedding), kept(layers.head)
+        self.ends = *of_ends, kept_output(job), kept_logits(layers.head)
 
     def layers(self, recompute: Recompute) -> Floats:
         """Return what is kept of layers, and held in their backward, by kind of layer [B]."""
@@ -53,6 +55,13 @@ class CellBytes:
                 ]
             )
         return self._layers[recompute]
+
+
+class Held(NamedTuple):
+    """Bytes on a device of the first stage, and on the host for it, by column [B]."""
+
+    device: Floats
+    host: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +103,7 @@ class HeldColumns:
         return [(count, np.flatnonzero(self.microbatches == count)) for count in counts]
 
     @cached_property
-    def states(self) -> dict[object, Floats]:
+    def states(self) -> dict[object, Held]:
         """Training states of the first stage that are known, by its content [B]."""
         return {}
 
@@ -110,7 +119,7 @@ class MemoryBounds:
         self._jobs = jobs
         self._cells: dict[Cell, CellBytes] = {}
         self._stages: dict[object, tuple[Job, StageParameters]] = {}
-        self._states: dict[object, float] = {}
+        self._states: dict[object, tuple[float, float]] = {}
 
     def columns(self, requested: Sequence[Column], stages: int) -> HeldColumns:
         """Return columns of layouts with some number of stages."""
@@ -130,27 +139,32 @@ class MemoryBounds:
             microbatches=np.array(microbatches, dtype=np.int64),
         )
 
-    def least(self, shape: Shape, columns: HeldColumns, division: Division, job: Job) -> Floats:
-        """Return a lower bound of the memory of a device of the first stage in each column [B].
+    def least(self, shape: Shape, columns: HeldColumns, division: Division, job: Job) -> Held:
+        """Return a lower bound of the memory of a device, and of what the host has for it [B].
 
         Parameters
         ----------
         job : of this shape in some column
         """
         states = self._of_states(shape, columns, division)
-        if job.offload.activations:
-            return states
-        kept_of, running = _of_chunks(shape, columns, division)
-        total, first = np.zeros(len(states)), division.number[0]
+        chunks = _of_chunks(shape, columns, division)
+        activations = chunks.kept - chunks.logits
+        kept_of = activations if job.offload.activations else chunks.kept
+        moving, first = np.zeros(len(columns.of)), division.number[0]
         for count, own in columns.microbatch_counts:
             forwards, chunk = first_forwards(job.schedule, columns.stages, count, shape.chunks)
             cells = columns.cell[own]
-            total[own] = kept_of[cells][:, first] @ np.array(forwards)
-            if not division.last[first[chunk]]:
-                total[own] += running[cells, first[chunk]]
-        return states + total
+            moving[own] = kept_of[cells][:, first] @ np.array(forwards)
+            if not (job.offload.activations or division.last[first[chunk]]):
+                moving[own] += chunks.running[cells, first[chunk]]
+        if not job.offload.activations:
+            return states._replace(device=states.device + moving)
+        staged = np.minimum(chunks.copied, activations) + chunks.logits
+        of_first = states.device + staged[:, first].max(axis=1)[columns.cell]
+        of_any = memory_recipe(job).runtime + staged.max(axis=1)[columns.cell]
+        return Held(np.maximum(of_first, of_any), states.host + moving)
 
-    def _of_states(self, shape: Shape, columns: HeldColumns, division: Division) -> Floats:
+    def _of_states(self, shape: Shape, columns: HeldColumns, division: Division) -> Held:
         """Return the training states of the first stage of a shape in each column [B]."""
         wiring, kinds = self._jobs.schedule(shape.schedule).wiring, division.stage_kinds
         own = kinds.number[0]
@@ -158,17 +172,22 @@ class MemoryBounds:
         content = wiring, *layers, first, last
         if content not in columns.states:
             found = []
-            for cell, sharding in columns.of:
-                layout = cell.mesh._replace(order=()), sharding, wiring
+            for (cell, sharding), count in zip(columns.of, columns.microbatches, strict=True):
+                layout = cell.mesh._replace(order=()), sharding, wiring, bool(count == 1)
                 key = *layout, content
                 if key not in self._states:
                     if layout not in self._stages:
                         job = self._jobs.job(Layout(cell, shape, sharding))
                         self._stages[layout] = job, StageParameters(job)
                     job, parameters = self._stages[layout]
-                    self._states[key] = held_states(job, parameters.of(layers, first, last))
+                    device, host = held_states(job, parameters.of(layers, first, last)), 0.0
+                    if job.offload.any:
+                        of_shape = self._jobs.job(Layout(cell, shape, sharding))
+                        device += staged_weights(of_shape, 0)
+                        host = sum(on_host(of_shape, 0).values())
+                    self._states[key] = device, host
                 found.append(self._states[key])
-            columns.states[content] = np.array(found)
+            columns.states[content] = Held(*np.array(found).T)
         return columns.states[content]
 
 
@@ -188,8 +207,25 @@ def held_states(job: Job, trained: Parameters) -> float:
     return recipe.runtime + held
 
 
-def _of_chunks(shape: Shape, columns: HeldColumns, division: Division) -> tuple[Floats, Floats]:
-    """Return what chunks keep of a microbatch, and hold while they run, by cell and chunk [B]."""
+class _Chunks(NamedTuple):
+    """Bytes of a microbatch by cell and different chunk [B].
+
+    Attributes
+    ----------
+    kept : from the forward to the backward
+    logits : of it, those of the head
+    running : held by the backward of a layer
+    copied : of two layers, one of which is copied to the host or from it while the other runs
+    """
+
+    kept: Floats
+    logits: Floats
+    running: Floats
+    copied: Floats
+
+
+def _of_chunks(shape: Shape, columns: HeldColumns, division: Division) -> _Chunks:
+    """Return what a microbatch holds in chunks of a shape."""
     plain, running = columns.layers(NONE)
     remaining, during = plain, running
     if division.repeated.any():
@@ -200,11 +236,16 @@ def _of_chunks(shape: Shape, columns: HeldColumns, division: Division) -> tuple[
         + remaining @ division.repeated.T
         + ends[:, :1] * division.first
         + ends[:, 1:2] * division.last
-        + ends[:, 2:] * (1 - division.last)
+        + ends[:, 2:3] * (1 - division.last)
     )
-    whole = running[:, None] * (division.layers > division.repeated)
-    recomputed = during[:, None] * (division.repeated > 0)
-    return kept_of, np.maximum(whole.max(axis=2), recomputed.max(axis=2))
+    logits = ends[:, 3:] * division.last
+
+    def largest(of_whole: Floats, of_recomputed: Floats) -> Floats:
+        whole = of_whole[:, None] * (division.layers > division.repeated)
+        recomputed = of_recomputed[:, None] * (division.repeated > 0)
+        return np.asarray(np.maximum(whole.max(axis=2), recomputed.max(axis=2)))
+
+    return _Chunks(kept_of, logits, largest(running, during), 2 * largest(plain, remaining))
 
 
 PERIODS: Final = 4

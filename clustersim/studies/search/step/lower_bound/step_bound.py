@@ -41,7 +41,7 @@ from clustersim.studies.search.step.lower_bound.columns import Column, Columns, 
 from clustersim.studies.search.step.lower_bound.division import Division, divide_layers
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.step.lower_bound.layout_values import Layout, Shape
-from clustersim.studies.search.step.lower_bound.memory_bound import MemoryBounds
+from clustersim.studies.search.step.lower_bound.memory_bound import Held, MemoryBounds
 from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives
 from clustersim.studies.search.step.lower_bound.tails import Tails, TailTimes, exposed_reduction
 
@@ -85,14 +85,15 @@ class StepBounds:
 
     # --- memory ----------------------------------------------------------------------------------
 
-    def memory(self, shapes: Sequence[Shape], requested: Sequence[Column], stages: int) -> Floats:
-        """Return a lower bound of the memory of a device, by shape and column [B]."""
+    def memory(self, shapes: Sequence[Shape], requested: Sequence[Column], stages: int) -> Held:
+        """Return lower bounds of the memory of a device and of a host, by shape and column [B]."""
         columns = self._memories.columns(requested, stages)
         found = []
         for shape in shapes:
             job = self.jobs.job(Layout(requested[0].cell, shape, requested[0].sharding))
             found.append(self._memories.least(shape, columns, self.division(shape, job), job))
-        return np.array(found) * ROUNDING
+        device, host = (np.array(each) * ROUNDING for each in zip(*found, strict=True))
+        return Held(device, host * self.jobs.cluster.node.devices)
 
     # --- step time -------------------------------------------------------------------------------
 
