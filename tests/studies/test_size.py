@@ -11,10 +11,12 @@ from clustersim import search, simulate, size
 from clustersim.cli import app
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import cluster_of
+from clustersim.simulation.step.simulate import simulate_if_it_fits
 from clustersim.studies import new
+from clustersim.studies.search.step import fastest
 from clustersim.studies.size import solution
 from clustersim.studies.size.files import files_of, loss_by_size
-from clustersim.studies.size.layouts import GAP, Machine, batch_of, fastest_layout
+from clustersim.studies.size.layouts import GAP, Machine, ModelLayouts, batch_of, fastest_layout
 from clustersim.studies.size.text import finding, rows
 from clustersim.workload.scaling_laws import LAWS
 
@@ -109,17 +111,45 @@ def test_no_layout_of_the_sizes_is_faster(small):
 @pytest.mark.large
 def test_a_sizing_searches_each_shape_once_and_only_its_answer_to_one_percent(monkeypatch):
     """Sizes on the way to the answer took 47 s on 64 devices, one of them twice."""
-    searched = []
+    models, gaps = [], []
 
-    def counted(model, machine, gap):
-        searched.append((model["parameters"]["value"], gap))
-        return fastest_layout(model, machine, gap)
+    class Counted(ModelLayouts):
+        def __init__(self, model, machine):
+            models.append(model["parameters"]["value"])
+            super().__init__(model, machine)
 
-    monkeypatch.setattr(solution, "fastest_layout", counted)
+        def fastest(self, gap):
+            gaps.append(gap)
+            return super().fastest(gap)
+
+    monkeypatch.setattr(solution, "ModelLayouts", Counted)
     answer = size("dgx-h100", nodes=1, days=1, batch_tokens=TOKENS)
 
-    assert len(searched) == len(set(searched)) > 4
-    assert [parameters for parameters, gap in searched if gap == GAP] == [answer.parameters]
+    assert len(models) == len(set(models)) > 4
+    assert answer.parameters in models
+    assert gaps.count(GAP) == 1
+    assert len(gaps) == len(models) + 1
+
+
+@pytest.mark.large
+def test_a_smaller_gap_resumes_a_search(monkeypatch):
+    """It replays none of the layouts again, and finds what a search to this gap finds."""
+    replayed = []
+
+    def counted(loaded):
+        replayed.append(loaded.changes)
+        return simulate_if_it_fits(loaded)
+
+    monkeypatch.setattr(fastest, "simulate_if_it_fits", counted)
+    layouts = ModelLayouts("llama2-7b", MACHINE)
+    first, then = layouts.fastest(0.3), layouts.fastest(GAP)
+    resumed = [*replayed]
+    replayed.clear()
+    at_once = ModelLayouts("llama2-7b", MACHINE).fastest(GAP)
+
+    assert resumed == replayed
+    assert then.layout == at_once.layout
+    assert first.layout.step_time_s >= then.layout.step_time_s
 
 
 def test_scenarios_of_different_models_share_their_machine():

@@ -3,15 +3,15 @@
 from clustersim.studies.search.answer import BestSharing, RankedLayout, SearchAnswer
 from clustersim.studies.search.searching import search
 from clustersim.studies.search.step.arguments import fixed_keys
-from clustersim.studies.search.step.candidates import search_layout
+from clustersim.studies.search.step.fastest import LayoutSearch
 from clustersim.studies.search.step.offloads import offloads_of
 
 __all__ = [
     "BestSharing",
+    "LayoutSearch",
     "RankedLayout",
     "SearchAnswer",
     "fixed_keys",
     "offloads_of",
     "search",
-    "search_layout",
 ]

@@ -19,7 +19,7 @@ from clustersim.scenario.load import Loaded, from_mapping
 from clustersim.scenario.machine import load_cluster
 from clustersim.scenario.schema import ClusterUse
 from clustersim.simulation.step.result import Result
-from clustersim.studies.search import fixed_keys, offloads_of, search_layout
+from clustersim.studies.search import LayoutSearch, fixed_keys, offloads_of
 from clustersim.studies.size.answer import SizeLayout
 from clustersim.workload.flops import attention_flops, model_flops
 from clustersim.workload.model import build_model
@@ -83,32 +83,56 @@ class Trained(NamedTuple):
     loaded: Loaded
 
 
-def fastest_layout(
-    model: str | Mapping[str, Any], machine: Machine, gap: float = GAP
-) -> Trained | None:
-    """Return the fastest layout of a model; None if none fits, also with states on the host.
+class ModelLayouts:
+    """The layouts of a model on a machine, with states on the host where none fits without.
 
     Parameters
     ----------
     model : name of a catalogue file, or the keys of one
-    gap : accept a layout if no other can be faster by more than this share
     """
-    settings = changes_of(machine.settings)
-    own = any(change.path[0] == "offload" for change in settings)
-    loaded, fixed = _scenario_of(model, machine), (*FIXED, *fixed_keys(settings, ()))
-    for offload in offloads_of(loaded)[: 1 if own else None]:
-        try:
-            changed = loaded.changed({f"offload.{part}": True for part in offload})
-            zero = _zero(machine.framework, whole="parameters" not in offload)
+
+    def __init__(self, model: str | Mapping[str, Any], machine: Machine) -> None:
+        settings = changes_of(machine.settings)
+        own = any(change.path[0] == "offload" for change in settings)
+        self._framework = machine.framework
+        self._loaded, self._fixed = (
+            _scenario_of(model, machine),
+            (*FIXED, *fixed_keys(settings, ())),
+        )
+        self._offloads = offloads_of(self._loaded)[: 1 if own else None]
+        self._searches: dict[tuple[str, ...], LayoutSearch] = {}
+
+    def fastest(self, gap: float) -> Trained | None:
+        """Return the fastest layout; None if none fits, also with states on the host.
+
+        Parameters
+        ----------
+        gap : accept a layout if no other can be faster by more than this share; a smaller one than
+            before resumes the search
+        """
+        for offload in self._offloads:
+            try:
+                found = self._search(offload).fastest(gap)
+            except PlanError:
+                if not offload:
+                    raise
+                continue  # not allowed by the framework, the machine or the layout
+            if found is not None:
+                return Trained(_layout(found.loaded, found.result), found.result, found.loaded)
+        return None
+
+    def _search(self, offload: tuple[str, ...]) -> LayoutSearch:
+        if offload not in self._searches:
+            changed = self._loaded.changed({f"offload.{part}": True for part in offload})
+            zero = _zero(self._framework, whole="parameters" not in offload)
             values = {"plan.zero": zero, "recompute": RECOMPUTE}
-            found = search_layout(changed, fixed, values, gap=gap)
-        except PlanError:
-            if not offload:
-                raise
-            continue  # not allowed by the framework, the machine or the layout
-        if found is not None:
-            return Trained(_layout(found.loaded, found.result), found.result, found.loaded)
-    return None
+            self._searches[offload] = LayoutSearch(changed, self._fixed, values)
+        return self._searches[offload]
+
+
+def fastest_layout(model: str | Mapping[str, Any], machine: Machine) -> Trained | None:
+    """Return the fastest layout of a model to `GAP`; None if none fits."""
+    return ModelLayouts(model, machine).fastest(GAP)
 
 
 def least_nodes(model: str, machine: Machine, tokens: float, seconds: float) -> float:

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.facts import MAX_AMOUNT, MAX_DEVICES
@@ -28,6 +28,7 @@ from clustersim.studies.size.layouts import (
     COMPARED_GAP,
     GAP,
     Machine,
+    ModelLayouts,
     Trained,
     fastest_layout,
     least_nodes,
@@ -149,22 +150,23 @@ def _of_family(
     machine: Machine, request: Sizing, family: str, days: float
 ) -> tuple[ModelSteps, list[ModelSteps]]:
     """Return the fixed point of the law, and other sizes."""
-    shapes: dict[float, dict[str, Any]] = {}
+    layouts: dict[float, ModelLayouts] = {}
     known: dict[float, ModelSteps | None] = {}
 
-    def steps(shape: dict[str, Any], gap: float) -> ModelSteps | None:
-        trained = fastest_layout(shape, machine, gap)
+    def steps(own: float, gap: float) -> ModelSteps | None:
+        trained = layouts[own].fastest(gap)
         return None if trained is None else request.for_days(trained, days)
 
     def steps_of(parameters: float) -> ModelSteps | None:
         shape = shape_of(FAMILIES[family], parameters)
         own = shape["parameters"]["value"]
         if own not in known:
-            shapes[own], known[own] = shape, steps(shape, COMPARED_GAP)
+            layouts[own] = ModelLayouts(shape, machine)
+            known[own] = steps(own, COMPARED_GAP)
         return known[own]
 
     nearest = _fixed_point(steps_of, machine, request.law, days)
-    found = steps(shapes[nearest.parameters], GAP) or nearest
+    found = steps(nearest.parameters, GAP) or nearest
     known[found.parameters] = found
     others = (steps_of(_rounded(found.parameters * factor)) for factor in FACTORS)
     compared = {round(one.parameters): one for one in [found, *others] if one is not None}
