@@ -234,6 +234,17 @@ def test_a_case_names_the_kernel_of_attention_and_recomputed_modules():
     }
 
 
+def test_a_custom_recomputation_is_that_of_its_lists():
+    """It names modules, operations or both, and a case without a list states nothing."""
+    stated = mixture(recompute="custom", recompute_ops=["qkv"], recompute_modules=["core_attn"])
+    silent = normalised(row_of(recompute="custom"))
+
+    assert (stated.recompute.ops, stated.recompute.modules) == (["qkv"], ["core_attn"])
+    assert "what is recomputed (recompute_ops or recompute_modules) not stated" in {
+        reason.detail for reason in silent.reasons
+    }
+
+
 # --- measured memory ------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from clustersim.validation.cases.reasons import Reason, Ungradable, not_stated
 from clustersim.validation.cases.rows import ModelShape, Row
 from clustersim.validation.cases.settings import (
     CHEAPEST,
+    CUSTOM,
     PRECISIONS,
     RECOMPUTE,
     Settings,
@@ -111,7 +112,9 @@ def case_of(row: Row) -> Case:
     settings = _with_precision(settings, machine)
     attention = attention_of(row.model.attention)
     reasons += _architecture(row.model, attention)
-    if settings.recompute not in (None, CHEAPEST, *RECOMPUTE):
+    if settings.recompute == CUSTOM and not row.recomputed:
+        reasons.append(not_stated("what is recomputed (recompute_ops or recompute_modules)"))
+    elif settings.recompute not in (None, CHEAPEST, CUSTOM, *RECOMPUTE):
         reasons.append(_unknown("unsupported recomputation", settings.recompute))
     offload = read(lambda: offload_of(row.offload), "unsupported offload")
     finetune = read(lambda: finetune_of(row.finetune), "unsupported finetuning")
@@ -201,8 +204,7 @@ def _layout(row: Row, settings: Settings) -> dict[str, Any]:
     """Return the layout of the job of a row."""
     fields = asdict(settings)
     offload = {"offload": row.offload if is_given(row.offload) else None}
-    modules = {"modules": row.recompute_modules} if row.recompute_modules else {}
-    return {name: fields[name] for name in LAYOUT} | offload | modules
+    return {name: fields[name] for name in LAYOUT} | offload | row.recomputed
 
 
 def _job(row: Row, settings: Settings) -> str:

@@ -144,8 +144,9 @@ class Row(Section):
     Attributes
     ----------
     id, group : unique name; the set it comes from (one source, one machine)
-    recompute : none, selective or full; None where the source does not state it
-    recompute_modules : what is recomputed selectively, by Megatron-Core's names of modules
+    recompute : none, selective, full or custom; None where the source does not state it
+    recompute_modules, recompute_ops : what is recomputed selectively, by Megatron-Core's names of
+        modules and by names of operations
     attention : the kernel of attention
     flops_convention : what the source counts as FLOPs
     assumed : settings that a simulator needs and the source does not give, with the reason
@@ -165,6 +166,7 @@ class Row(Section):
     assumed: Annotated[dict[str, Any], Missing] = {}
     recompute: Word = None
     recompute_modules: Names = None
+    recompute_ops: Names = None
     attention: Word = None
     precision: Word = None
     offload: Any = None
@@ -174,6 +176,12 @@ class Row(Section):
     note: Text = None
     family: Word = None
     written: dict[str, Any] = {}
+
+    @property
+    def recomputed(self) -> dict[str, list[str]]:
+        """What is recomputed selectively, as the keys of a scenario; empty where none is listed."""
+        listed = {"modules": self.recompute_modules, "ops": self.recompute_ops}
+        return {key: names for key, names in listed.items() if names}
 
 
 def part(*path: str) -> Any:

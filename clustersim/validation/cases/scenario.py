@@ -14,7 +14,7 @@ from clustersim.validation.cases.case import FAMILIES, Case
 from clustersim.validation.cases.nodes import nodes_of
 from clustersim.validation.cases.reasons import Ungradable
 from clustersim.validation.cases.rows import ModelShape
-from clustersim.validation.cases.settings import PRECISIONS, Settings
+from clustersim.validation.cases.settings import CUSTOM, PRECISIONS, Settings
 
 FUSED: Final = 0.1
 """Fusion bound of cases: without fusion, those between 1 % and this bound differ by 0.4 % at most,
@@ -87,8 +87,8 @@ def _software(settings: Settings, pipelined: dict[str, Any]) -> dict[str, Any]:
 
 def _recompute(case: Case, word: str) -> Any:
     """Return what a word for recomputation means in a run."""
-    if word == "selective" and case.row.recompute_modules:
-        return {"modules": case.row.recompute_modules}
+    if word in ("selective", CUSTOM) and case.row.recomputed:
+        return case.row.recomputed
     return case.framework.recompute.get(word, word)
 
 

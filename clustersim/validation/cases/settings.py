@@ -27,6 +27,8 @@ KERNELS: Final = ("unfused", "math", "fused-softmax", "flash")
 """Kernels of attention, by the names of framework files."""
 
 RECOMPUTE: Final = ("none", "selective", "full")
+CUSTOM: Final = "custom"
+"""Selective recomputation of what a case lists."""
 CHEAPEST: Final = "cheapest"
 """The recomputation of a case that does not state it: the least that fits its devices."""
 
