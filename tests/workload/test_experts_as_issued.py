@@ -53,6 +53,26 @@ def test_experts_issued_separately_are_a_launch_each_and_the_same_work():
     assert [each.flops for each in separate] == [each.flops for each in together]
 
 
+@pytest.mark.parametrize(
+    ("name", "back", "tokens", "copies"),
+    [
+        ("permute", False, 1, 8),
+        ("permute backward", True, 1, 3 * 8),
+        ("unpermute", False, 1, 5 * 8),
+        ("unpermute backward", True, 0, 8 * 8),
+    ],
+)
+def test_an_unfused_permutation_passes_over_the_copies_of_its_kernels(name, back, tokens, copies):
+    """Of 4,096 tokens of 2,048 numbers with eight experts each; fused, over both once."""
+    row = 2 * 4096 * 2048
+
+    def moved(*changes):
+        return next(each.nbytes for each in kernels(*changes, back=back) if each.name == name)
+
+    assert moved() == row * (1 + 8)
+    assert moved("framework.experts.permute_fused=false") == row * (tokens + copies)
+
+
 def test_the_weight_of_each_expert_has_a_hook():
     """The gradient of an expert's weight is two launches, that of its input one."""
     launches = {each.name: each.launches for each in products(back=True)}

@@ -269,8 +269,10 @@ class ExpertFacts(Strict):
     waits for the numbers of rows before it issues the exchange, so that it is not ahead of the
     device. `overlapped`: the exchange of a microbatch overlaps the computation of another one.
     `exchange_units` is the compute units that the exchange occupies, those of the library if
-    missing. `padded`: the rows of each expert are copied to multiples that 8-bit products need, and
-    back. `fused`: activation and conversions between the two products are part of the products.
+    missing. `permute_fused`: tokens are copied to their experts and their results added up by one
+    kernel each, rather than by several of PyTorch; true if missing. `padded`: the rows of each
+    expert are copied to multiples that 8-bit products need, and back. `fused`: activation and
+    conversions between the two products are part of the products.
     """
 
     grouped: Fact[bool]
@@ -283,6 +285,7 @@ class ExpertFacts(Strict):
     synchronised: Usual[bool] = False
     overlapped: Usual[bool] = False
     exchange_units: Fact[Count] | None = None
+    permute_fused: Usual[bool] = True
     padded: Usual[bool] = False
     fused: Usual[bool] = False
 

@@ -121,11 +121,11 @@ def experts_ops(shard: Slice) -> list[Op]:
     ]
     return [
         _router(shard),
-        _row_copies(shard, "permute"),
+        _permute(shard),
         _dispatch(shard),
         *(_skewed(op, shard.routing.skew) for op in experts),
         _combine(shard),
-        _row_copies(shard, "unpermute"),
+        _unpermute(shard),
     ]
 
 
@@ -178,10 +178,46 @@ def _router(shard: Slice) -> Op:
     )
 
 
-def _row_copies(shard: Slice, name: str) -> Op:
-    """Read or write every row of tokens, and write or read its copies."""
-    moved = shard.width * (_tokens(shard) + _copies(shard)) * shard.model.hidden
-    return Op(name, (Stream(name, moved, 2),), (Stream(f"{name} backward", moved, 2),))
+def _permute(shard: Slice) -> Op:
+    """Read every row of tokens, and write its copies in the order of the experts.
+
+    Issued by PyTorch, the copies are an `index_select`, whose backward clears the gradients and
+    adds those of each copy, which reads and writes them.
+    """
+    tokens, copies = _passes(shard)
+    back = tokens + copies if shard.expert_kernels.permute_fused else tokens + 3 * copies
+    return Op(
+        "permute",
+        (Stream("permute", tokens + copies, 2),),
+        (Stream("permute backward", back, 2),),
+    )
+
+
+def _unpermute(shard: Slice) -> Op:
+    """Multiply the copies of every token by their routing weights and add them up.
+
+    Issued by PyTorch, forward: weights that are gathered (3 launches), copies times weights (2),
+    the result cleared (1), and a `scatter_add_` (3 passes over the copies: it reads them, and reads
+    and writes the result for each). Backward: gather (2), gradients of copies (2) and of weights
+    (3, and 1 for their sum), and of the weights' gather (2 launches). Megatron-Core,
+    ``moe/moe_utils.py``, ``unpermute``.
+    """
+    tokens, copies = _passes(shard)
+    if shard.expert_kernels.permute_fused:
+        ahead, back = (tokens + copies, 2), (tokens + copies, 2)
+    else:
+        ahead, back = (tokens + 5 * copies, 6), (8 * copies, 6)
+    return Op(
+        "unpermute",
+        (Stream("unpermute", *ahead),),
+        (Stream("unpermute backward", *back),),
+    )
+
+
+def _passes(shard: Slice) -> tuple[float, float]:
+    """Return the bytes of a rank's tokens and of their copies for experts [B]."""
+    row = shard.width * shard.model.hidden
+    return row * _tokens(shard), row * _copies(shard)
 
 
 def _dispatch(shard: Slice) -> Op:
