@@ -50,6 +50,7 @@ class LayerTimes:
     def __init__(self, job: Job, communication: Communication) -> None:
         self._job, self._communication = job, communication
         self._known: dict[object, tuple[Seconds, Seconds]] = {}
+        self._own: dict[object, Seconds] = {}
         self._late: dict[object, Late] = {}
         self._routed: dict[object, list[Seconds]] = {}
 
@@ -57,16 +58,27 @@ class LayerTimes:
         """Return the time of a layer, and the additional time of its recomputation."""
         key = stacked, kind, pattern
         if key not in self._known:
+            layers, repeats = self._job.layers, kind in (BACKWARD, INPUT)
+            captured = layers.captured(stacked.layer)
+            recomputed = [
+                op for op in layers.ops(stacked.layer) if op.name in stacked.recomputed and repeats
+            ]
+            added = self._ops(recomputed, FORWARD, pattern, captured)
+            self._known[key] = self._without_recomputation(stacked, kind, pattern), added
+        return self._known[key]
+
+    def _without_recomputation(self, stacked: StackedLayer, kind: str, pattern: Pattern) -> Seconds:
+        """Return the time of a layer, the same for all that it may recompute."""
+        key = stacked.layer, kind, pattern
+        if key not in self._own:
             layers = self._job.layers
             ops, captured = layers.ops(stacked.layer), layers.captured(stacked.layer)
-            repeats = kind in (BACKWARD, INPUT)
-            recomputed = [op for op in ops if op.name in stacked.recomputed and repeats]
             graph = Seconds(replays=float(bool(captured)))
             own = self._ops(ops, kind, pattern, captured) + graph
             if kind == FORWARD and self._job.experts.synchronised:
                 own = own._replace(dispatch=float(self.followed(stacked, pattern)))
-            self._known[key] = own, self._ops(recomputed, FORWARD, pattern, captured)
-        return self._known[key]
+            self._own[key] = own
+        return self._own[key]
 
     def late(
         self,
