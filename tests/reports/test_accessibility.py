@@ -17,8 +17,7 @@ PAGES = {
     "compare": "korthikanti-22b-full korthikanti-22b-seqsel --jobs 1",
     "whatif": f"{STEP} --jobs 1",
     "sweep": f"{STEP} --over plan.zero=0,1 --jobs 1",
-    "search": f"{STEP} --set plan.schedule=1f1b --set batch.micro=1 --free plan.tensor=2,4,8"
-    " --jobs 1",
+    "search": f"{STEP} --set batch.micro=1 --set plan.zero=1 --free plan.tensor=2,4,8 --jobs 1",
     "scale": f"{STEP} --strong 8,16 --jobs 1",
     "collective": "--cluster dgx-h100 --op all-reduce --devices 16 --bytes 1MiB,1GiB",
     "validate": "--group xmoe-frontier --jobs 1",

@@ -338,6 +338,17 @@ def test_cached_prompts_of_one_token_do_not_stop_the_requests_behind_them():
     assert clustersim.serve(SMALL, changes).tpot is not None
 
 
+def test_tokens_that_all_come_with_the_first_have_no_time_for_each():
+    """A slow front end sends the first token with all others: the rate of a user was 1 / 0."""
+    load = {"concurrency": 1, "input": 8, "output": 3, "requests": 4}
+
+    result = clustersim.serve(SMALL, {"load": load, "engine.first": "1 s"})
+
+    assert result.tpot is None
+    assert "tokens_per_s_per_user" not in result.rates
+    assert sum(result.attribution.values()) == pytest.approx(result.ttft.mean)
+
+
 def test_one_request_of_a_rate_and_any_line_ends_of_a_trace_have_an_answer(tmp_path):
     """One gap or none has no variation, and carriage returns ended in an error of the reader."""
     (tmp_path / "t.csv").write_text("arrival,input,output\r0,8,2\r1,8,2\r", newline="")

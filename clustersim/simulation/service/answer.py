@@ -332,7 +332,7 @@ class ServeAnswer:
     title : title of the scenario
     ttft_s : time from the arrival of a request to its first token
     tpot_s : time per token after the first: (latency - first) / (output - 1); null if all requests
-        have one token
+        have one token, or get all their tokens with the first
     latency_s : time from the arrival of a request to its last token
     output_tokens_per_s : tokens that are generated in a second
     total_tokens_per_s : the same with the tokens of prompts

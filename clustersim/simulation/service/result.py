@@ -179,8 +179,9 @@ class ServeResult(Presentable):
 
     @cached_property
     def tpot(self) -> Statistics | None:
-        """Time per token after the first; None if requests have one token."""
-        return self._statistics(times_per_token(self.requests))
+        """Time per token after the first; None if requests have one token, or get all together."""
+        times = times_per_token(self.requests)
+        return self._statistics(times) if times.any() else None
 
     @cached_property
     def latency(self) -> Statistics | None:
