@@ -11,7 +11,7 @@ import browsers
 collect_ignore_glob = ["data/*"]  # files of other programs, also in Python
 
 # A busy machine is no failed law.
-settings.register_profile("any machine", deadline=None, max_examples=20)
+settings.register_profile("any machine", deadline=None, max_examples=15)
 settings.load_profile("any machine")
 
 gc.set_threshold(100_000)  # as commands do, which build much and drop little: a tenth of the time

@@ -61,6 +61,7 @@ def check_random_steps(seed, count, most_nodes, folder):
         assert replayed.step_time_s == pytest.approx(export.step_time_s, rel=1e-9), scenario
 
 
+@pytest.mark.large
 def test_random_steps_exported_and_replayed_take_the_same_time(tmp_path):
     """Of all machines, models, layouts and frameworks."""
     check_random_steps(7, 1, 1, tmp_path)

@@ -427,6 +427,7 @@ def test_one_node_has_no_fabric():
     assert fabric_map(simulate("qlora-70b-no-offload")) is None
 
 
+@pytest.mark.large
 def test_a_run_that_does_not_fit_led_with_its_impossible_step_time():
     """Verdict, excess and remedy come first, in the text and on the page; the time is marked."""
     result = simulate("qlora-70b-no-offload", advise=True)

@@ -448,6 +448,7 @@ def test_words_fit_into_their_boxes(name):
         assert figure.legends[0].get_window_extent(renderer).x1 <= wide
 
 
+@pytest.mark.large
 def test_the_same_picture_gives_the_same_bytes(here):
     """Drawn twice, PNG and SVG do not differ; the PNG is not blank."""
     picture = layouts.fabric(*listed_cables())

@@ -94,6 +94,7 @@ def test_other_jobs_keep_their_nodes():
     assert [job.name for job in others] == [*answer.choice.candidates[0].nodes]
 
 
+@pytest.mark.large
 def test_the_largest_slowdown_is_another_objective():
     """It is the largest of each candidate, and the chosen one has the least of these."""
     job = {**GPT, "name": "gpt", **BEST}

@@ -42,6 +42,7 @@ def served():
     return clustersim.serve(SMALL, {"percentiles": percents}, loads=[10, 20])
 
 
+@pytest.mark.large
 @ANY
 def test_a_percentile_that_no_answer_had_is_a_measure(name):
     """`--limit ttft_p37=2s` was an unknown measure: it is that of the requests of the answer."""

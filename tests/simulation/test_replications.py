@@ -55,6 +55,7 @@ def test_steps_without_random_numbers_are_equal():
     assert found.deviation_s == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.large
 def test_processes_give_the_same_bytes():
     """Replications that other processes compute are those of this one, in the same order."""
     with ProcessPoolExecutor(2) as executor:

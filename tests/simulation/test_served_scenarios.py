@@ -179,6 +179,7 @@ def test_an_engine_that_reserves_whole_requests_preempts_none():
     assert found["tensorrt-llm"].counts.mean_batch <= held
 
 
+@pytest.mark.large
 def test_a_prompt_recomputed_after_its_first_token_is_no_transfer():
     """With cached prompts the first token waits for admission alone, also of preempted requests."""
     load = {"concurrency": 400, "input": 500, "output": 3_000, "requests": 400, "cached": True}

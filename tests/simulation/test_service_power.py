@@ -69,6 +69,7 @@ def test_the_limiting_kernel_is_a_product_that_reads_weights_for_few_users():
     assert answer.limiting_link.bandwidth == pytest.approx(367.2e9)
 
 
+@pytest.mark.large
 def test_services_are_ranked_by_tokens_for_a_dollar():
     """`--by output_tokens_per_usd` ranks cards by their quoted rates."""
     found = clustersim.whatif(

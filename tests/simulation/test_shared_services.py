@@ -38,6 +38,7 @@ def test_a_service_alone_takes_its_mean_step(alone):
     assert answer.jobs[0].alone_s == pytest.approx(alone.tpot.mean, rel=0.05)
 
 
+@pytest.mark.large
 def test_a_step_carries_what_its_exchange_sends(alone):
     """Each of 128 devices sends to 15/16 of the others by its NIC, twice in each layer."""
     (job,) = SharedMachine(load_sharing(machine(DECODE, fabric=None))).placed().jobs

@@ -134,6 +134,7 @@ def test_services_that_take_one_time_had_an_interval_of_rounding_errors():
     assert equal.verdict == "stable: it sustains 66.4 requests/s, of which 1.5 % arrive"
 
 
+@pytest.mark.large
 def test_replicas_that_are_alike_sustain_as_many_times_what_one_does():
     """One replica is replayed for all of them: the rate is as with all of them in a replay."""
     rates = [

@@ -87,6 +87,7 @@ def test_a_log_equal_to_the_prediction_changes_nothing(tmp_path):
     assert next(f.spread for f in anchor.factors if f.name == "products") < 0.8 * SPREAD
 
 
+@pytest.mark.large
 def test_a_noisier_log_shifts_less(tmp_path):
     """A median that is not known has little weight."""
     calm, noisy = (
@@ -117,6 +118,7 @@ def test_a_rate_planted_on_one_node_is_recovered_on_64(tmp_path, planted):
     assert after * before > 0, "a factor is shrunk, never overshot"
 
 
+@pytest.mark.large
 def test_the_same_log_counts_once(tmp_path):
     """Anchored on an anchored scenario it has the same factors, and is one log."""
     first = anchored(tmp_path, 1.06 * step_time(1))

@@ -519,6 +519,7 @@ def test_all_tables_can_be_shown_at_once(page):
     assert all(each.get_attribute("open") for each in find(page, "details.behind"))
 
 
+@pytest.mark.large
 def test_sources_are_found_by_words(page):
     """Rows that lack one of the words are hidden, and the others are counted."""
     [box] = find(page, "#sources input")

@@ -283,6 +283,7 @@ def test_each_point_has_the_interval_of_its_step_and_the_curve_has_cautions():
     assert ("MFU" in heads, "HFU" in heads) == (True, False)
 
 
+@pytest.mark.large
 def test_a_curve_with_jitter_had_one_step_for_each_point(tmp_path):
     """Each point has the spread over seeds of `run --replications`, and its efficiency as well."""
     jitter = {"type": "jitter", "deviation": 0.05, "each": "step"}

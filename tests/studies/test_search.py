@@ -364,6 +364,7 @@ def stopped_search(monkeypatch, *arguments, **options):
     return answer
 
 
+@pytest.mark.large
 def test_a_gap_and_a_time_end_a_search_early(found, tmp_path, monkeypatch):
     """With a gap fewer layouts are replayed, and the stated gap bounds the best one."""
     file = small(tmp_path)

@@ -258,6 +258,7 @@ def test_the_highest_rate_is_within_the_limits_and_a_higher_one_is_not(highest):
     assert above.ttft is None or above.ttft.p99 > 0.15
 
 
+@pytest.mark.large
 def test_no_rate_exceeds_its_bound(highest):
     """The bound of a rate is that of the sustainable rate, so that the proof holds."""
     ranked = highest.ranked[0]

@@ -515,6 +515,7 @@ def test_values_of_a_reason_are_those_of_invalid_combinations_only(wrong):
 FEW_REQUESTS = {"load.requests": 16}
 
 
+@pytest.mark.large
 def test_a_sweep_over_intervals_ranks_runs_by_their_days():
     """The interval near the optimum is the best; its row has days, goodput, energy and price."""
     over = {"training.checkpoint.every": ["5 min", "31 min", "4 h"]}

@@ -226,6 +226,7 @@ def test_groups_of_inference_are_explained_from_the_shipped_file():
     assert all(each.quantity in SERVING_QUANTITIES for each in found.quantities)
 
 
+@pytest.mark.large
 def test_training_and_inference_are_explained_apart():
     """Their times follow different quantities: the line states how many of each there are."""
     with pytest.raises(ScenarioError, match="steps of training and 153 cases of inference"):

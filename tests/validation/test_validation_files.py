@@ -105,6 +105,7 @@ def test_columns_are_keys_of_the_answer(answer):
     }
 
 
+@pytest.mark.large
 def test_the_same_answer_gives_the_same_figures(folder, answer, tmp_path):
     """No date, no chance: a change of the picture is a change of the answer."""
     typed(answer).save(tmp_path / "again", figures=FORMATS)
