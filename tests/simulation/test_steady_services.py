@@ -266,6 +266,17 @@ def test_pools_whose_requests_have_one_token_have_an_answer(engine, replicas):
     assert kv_chart(result) == []
 
 
+def test_the_link_of_a_first_token_was_looked_for_in_the_pool_for_decode():
+    """Its replicas have a device each, so that no link joins their tensor group."""
+    plan = {"prefill": {"tensor": 2}, "decode": {"tensor": 1}}
+    load = {"rate": 5, "input": 512, "output": 1, "requests": 20}
+
+    result = clustersim.serve(SMALL | {"plan": plan, "load": load})
+
+    assert result.limiting_link is not None
+    assert result.limiting_link.part in {"tensor", "transfer"}
+
+
 @pytest.mark.parametrize("cluster", ["frontier", "lumi-g"])
 @pytest.mark.parametrize(
     "plan",

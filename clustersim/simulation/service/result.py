@@ -267,7 +267,8 @@ class ServeResult(Presentable):
     def limiting_link(self) -> LimitingLink | None:
         """The narrowest link of the longest communication of a token; else of the first one."""
         first, last = self.pools[0], self.pools[-1]
-        return limiting_link(self.pools, last, self.attribution) or limiting_link(
+        further = {} if self.tpot is None else self.attribution
+        return limiting_link(self.pools, last, further) or limiting_link(
             self.pools, first, self.first_attribution
         )
 
