@@ -12,14 +12,13 @@ tokens while it computes, the additional time is not hidden behind these.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.arrays import Integers
 from clustersim.cost.compute import Seconds
-from clustersim.disturbance import Jitter, attention_loads, generator, jitter_factors
+from clustersim.disturbance import Jitter, jitter_factors
 from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.blocks.units import stretched_segments, stretched_units
 from clustersim.program.collectives.axes import Pattern
@@ -120,6 +119,7 @@ class Delays:
     def _of_replicas(self, stage: int, replicas: tuple[int, ...], pattern: Pattern) -> StageDelays:
         """Return the delays of a stage of a replica, or of replicas that wait for each other."""
         effects, host = self._effects, self._job.offload.host_optimiser
+        replicas = tuple({effects.colour(each): each for each in reversed(replicas)}.values())
         cells = {replica: effects.devices[stage, replica] for replica in replicas}
         devices = np.concatenate([*cells.values()])
         late = self._always(stage, [*cells.values()], pattern)
@@ -191,29 +191,20 @@ class Delays:
         """
         order, effects = self._job.order, self._effects
         delay = float(effects.dispatch[effects.devices[stage, [*draws]]].max())
-        loads = {
-            replica: self._loads_of(stage, replica) if effects.lengths else None
-            for replica in draws
-        }
+        loads = {replica: self._loads_of(stage, replica) for replica in draws}
         extra = np.zeros(len(order.of[stage]))
         for code in self._codes(stage):
             rows = order.steps_of[stage][code]
             base, seconds = self._base(stage, code, pattern)
             met = np.zeros((len(rows), 1))
             for replica, of_cell in draws.items():
-                load = loads[replica]
-                own = self._drawn(
-                    (stage, code), of_cell, len(rows), None if load is None else load[rows]
-                )
-                met = np.maximum(met, own)
+                met = np.maximum(met, self._drawn((stage, code), of_cell, loads[replica][rows]))
             more = met.sum(axis=1) - base
             whole = self._blocks.disturbed(stage, code, pattern, more, delay)
             extra[rows] = whole - seconds.total - late.get(code, 0.0)
         return extra
 
-    def _drawn(
-        self, block: tuple[int, Code], draws: Draws, steps: int, loads: Floats | None
-    ) -> Floats:
+    def _drawn(self, block: tuple[int, Code], draws: Draws, loads: Floats) -> Floats:
         """Return the time of the kernels of steps of a cell between waits of replicas [s].
 
         Segment by segment that of the slowest rank: an array by step and wait.
@@ -223,42 +214,26 @@ class Delays:
         loads : attention of each step, relative to sequences of full length
         """
         (stage, code), effects = block, self._effects
-        slowest, plain = np.zeros((steps, 1)), set[tuple[float, float]]()
+        slowest, plain = np.zeros((len(loads), 1)), set[tuple[float, float]]()
         for device, jitters in draws.items():
             factor, clock = float(effects.factors[device]), float(effects.clocks[device])
             if not jitters and (factor, clock) in plain:
                 continue
             segments = self._segments.of(stage, code.chunk, code.kind, clock)
-            own: Floats = np.broadcast_to(segments.seconds, (steps, len(segments.seconds)))
+            own = segments.seconds + np.outer(loads - 1.0, segments.attention)
             factors = np.full(own.shape, factor)
             for jitter, rng in jitters:
                 factors = factors * jitter_factors(jitter, rng, own.shape)
-            if loads is not None:
-                own = own + np.outer(loads - 1.0, segments.attention)
             own = own * np.maximum(factors, segments.fastest)
             if not jitters:
                 plain.add((factor, clock))
             slowest = np.maximum(slowest, own)
         return np.asarray(np.add.reduceat(slowest, segments.waits, axis=1))
 
-    @cached_property
-    def _loads(self) -> Floats:
-        """Attention of every microbatch, by replica, relative to sequences of full length."""
-        plan, sequence = self._job.plan, self._job.model.sequence
-        loads = np.ones((plan.data, plan.microbatches))
-        for cause in self._effects.lengths:
-            rngs = (generator(cause, self._job.replication, number) for number in range(plan.data))
-            drawn = np.array([
-                attention_loads(cause, rng, plan.microbatches, plan.micro, sequence)
-                for rng in rngs
-            ])  # fmt: skip
-            loads = loads * (drawn.mean() if cause.balanced else drawn)
-        return loads
-
     def _loads_of(self, stage: int, replica: int) -> Floats:
         """Return the attention of each step of a stage, relative to sequences of full length."""
         order, chunks = self._job.order, self._job.plan.chunks
-        return np.asarray(self._loads[replica][order.inputs[stage] // (2 * chunks)])
+        return np.asarray(self._effects.loads[replica][order.inputs[stage] // (2 * chunks)])
 
     def _add_pauses(self, extra: Floats, stage: int, devices: NDArray[np.int64]) -> None:
         """Add the pauses of devices to the forwards: the process that pauses launches these."""

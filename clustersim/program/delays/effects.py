@@ -19,6 +19,7 @@ from clustersim.disturbance import (
     Pauses,
     SequenceLengths,
     SlowDevice,
+    attention_loads,
     generator,
     jitter_factors,
     pauses_of_step,
@@ -44,36 +45,62 @@ class RankEffects:
     ----------
     devices : of the ranks, by stage, replica and place in the cell
     jitters : causes with a random factor for each segment
-    lengths : causes with random lengths of sequences
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self.devices = job.placement.own.cells
         self.jitters = [jitter for jitter in self._causes(Jitter) if not jitter.each_step]
-        self.lengths = self._causes(SequenceLengths)
 
-    def colour(self, replica: int) -> Hashable:
-        """Return what makes the times of a replica differ from those of others; None if not."""
-        if not self._job.causes:
-            return None
-        if self.random[:, replica].any():
-            return replica
+    def colour(self, replica: int) -> int | None:
+        """Return a number for what makes the times of a replica differ; None if nothing does."""
+        return self._colours[replica]
+
+    @cached_property
+    def _colours(self) -> list[int | None]:
+        """For each replica, a number that those with equal times share; None for usual times."""
+        numbers: dict[Hashable, int] = {}
+        effects = map(self._effects_on, range(self._job.plan.data))
+        return [each and numbers.setdefault(each, len(numbers)) for each in effects]
+
+    def _effects_on(self, replica: int) -> tuple[Hashable, ...] | None:
+        """Return all that differs from usual in the times of a replica; None for nothing."""
+        if self._drawn[:, replica].any():
+            return (replica,)
         values = (self.factors, self.clocks, self.dispatch, self.planned)
-        own = [value[self.devices[:, replica]] for value in values]
-        usual = (1.0, 1.0, 0.0, 0.0)
+        own = [value[self.devices[:, replica]] for value in values] + [self.loads[replica]]
+        usual = (1.0, 1.0, 0.0, 0.0, 1.0)
         if all((value == plain).all() for value, plain in zip(own, usual, strict=True)):
             return None
         return tuple(value.tobytes() for value in own)
 
     @cached_property
     def random(self) -> NDArray[np.bool_]:
-        """Whether the steps of a cell take random times, by stage and replica."""
+        """Whether the steps of a cell differ from each other, by stage and replica."""
+        return np.logical_or(self._drawn, (self.loads != 1.0).any(axis=1))
+
+    @cached_property
+    def _drawn(self) -> NDArray[np.bool_]:
+        """Whether devices of a cell draw times of their own, by stage and replica."""
         pausing = sorted({device for hits in self.pauses for device in hits})
-        chosen = np.isin(self.devices, pausing).any(axis=2)
+        chosen: NDArray[np.bool_] = np.isin(self.devices, pausing).any(axis=2)
         for jitter in self.jitters:
             chosen |= self._concerned(jitter)[self.devices].any(axis=2)
-        return np.logical_or(chosen, bool(self.lengths))
+        return chosen
+
+    @cached_property
+    def loads(self) -> Floats:
+        """Attention of every microbatch, by replica, relative to sequences of full length."""
+        plan, sequence = self._job.plan, self._job.model.sequence
+        loads = np.ones((plan.data, plan.microbatches))
+        for cause in self._causes(SequenceLengths):
+            rngs = (generator(cause, self._job.replication, number) for number in range(plan.data))
+            drawn = np.array([
+                attention_loads(cause, rng, plan.microbatches, plan.micro, sequence)
+                for rng in rngs
+            ])  # fmt: skip
+            loads = loads * (drawn.mean() if cause.balanced else drawn)
+        return loads
 
     @cached_property
     def factors(self) -> Floats:
