@@ -123,6 +123,28 @@ def test_only_the_replicas_concerned_unfold():
     assert [actor.replicas for actor in compiled(scenario(two)).actors][1] == (3, 5)
 
 
+@pytest.mark.parametrize(
+    ("sequences", "classes"),
+    [
+        ({"histogram": [[2048, 1]]}, 1),
+        ({"histogram": [[512, 1]]}, 1),
+        ({"histogram": [[256, 3], [2048, 1]], "balanced": True}, 1),
+        ({"histogram": [[1024, 1], [2048, 1]]}, 8),
+    ],
+)
+def test_only_replicas_whose_microbatches_differ_unfold(sequences, classes):
+    """Replicas with equal work in attention are one class; sequences of full length cost nothing.
+
+    Eight replicas of sixteen microbatches that are drawn from two lengths all differ.
+    """
+    lengths = {"type": "sequence-lengths", **sequences}
+    folded, unfolded = (scenario(lengths, batch=16, fold=fold) for fold in (True, False))
+
+    assert compiled(folded).classes == classes
+    assert step(folded) == pytest.approx(step(unfolded), rel=1e-12)
+    assert (step(folded) == step(scenario(batch=16))) == (sequences["histogram"] == [[2048, 1]])
+
+
 DISTURBED = [
     {"type": "slow-device", "devices": [3], "factor": 1.5},
     {"type": "jitter", "deviation": 0.1},
