@@ -60,8 +60,10 @@ class RankEffects:
     def _colours(self) -> list[int | None]:
         """For each replica, a number that those with equal times share; None for usual times."""
         numbers: dict[Hashable, int] = {}
-        effects = map(self._effects_on, range(self._job.plan.data))
-        return [each and numbers.setdefault(each, len(numbers)) for each in effects]
+        return [
+            None if effects is None else numbers.setdefault(effects, len(numbers))
+            for effects in map(self._effects_on, range(self._job.plan.data))
+        ]
 
     def _effects_on(self, replica: int) -> tuple[Hashable, ...] | None:
         """Return all that differs from usual in the times of a replica; None for nothing."""
@@ -77,16 +79,16 @@ class RankEffects:
     @cached_property
     def random(self) -> NDArray[np.bool_]:
         """Whether the steps of a cell differ from each other, by stage and replica."""
-        return np.logical_or(self._drawn, (self.loads != 1.0).any(axis=1))
+        return np.asarray(self._drawn | (self.loads != 1.0).any(axis=1))
 
     @cached_property
     def _drawn(self) -> NDArray[np.bool_]:
         """Whether devices of a cell draw times of their own, by stage and replica."""
         pausing = sorted({device for hits in self.pauses for device in hits})
-        chosen: NDArray[np.bool_] = np.isin(self.devices, pausing).any(axis=2)
+        chosen = np.isin(self.devices, pausing).any(axis=2)
         for jitter in self.jitters:
             chosen |= self._concerned(jitter)[self.devices].any(axis=2)
-        return chosen
+        return np.asarray(chosen)
 
     @cached_property
     def loads(self) -> Floats:
