@@ -6,6 +6,7 @@ Each problem is one line: place, value, what is allowed.  One wrong value often 
 from collections.abc import Iterator
 from typing import Final
 
+from clustersim.catalog.tree import nearest
 from clustersim.errors import PlanError
 from clustersim.plan.checks import listed, placement_problems, plan_problems
 from clustersim.plan.parallelism import Plan
@@ -113,10 +114,16 @@ def _finetune(loaded: Loaded) -> Iterator[str]:
 def _schedule(loaded: Loaded, layout: Plan, schedule: Schedule) -> Iterator[str]:
     """Check that the framework offers the schedule, and that it can have this shape."""
     here, offered = loaded.where("plan", "schedule"), loaded.scenario.framework.schedules
-    if schedule.name in SCHEDULES and schedule.name not in offered:
+    unknown = [name for name in offered if name not in SCHEDULES]
+    for name in unknown:
+        yield (
+            f"{loaded.where('framework', 'schedules')}: '{name}' is not a schedule"
+            f"{nearest(name, SCHEDULES)} (allowed: {listed(SCHEDULES)})"
+        )
+    if not unknown and schedule.name in SCHEDULES and schedule.name not in offered:
         yield (
             f"{here}: '{schedule.name}' is not offered by the framework (it offers"
-            f" {listed(offered)}; what if it did: framework.schedules=[{schedule.name}])"
+            f" {listed(offered) or 'none'}; what if it did: framework.schedules=[{schedule.name}])"
         )
     if layout.chunks > 1 and schedule.chunks == (1, 1):
         several = listed(other.name for other in SCHEDULES.values() if other.chunks[0] > 1)
