@@ -93,7 +93,7 @@ MAX_COUNT: Final = 10**9
 MAX_AMOUNT: Final = 1e18
 """Maximum of a count of tokens or samples, which is no whole number of the program."""
 
-MAX_DEVICES: Final = 2**18
+MAX_DEVICES: Final = 2**22
 """Maximum number of nodes, and of devices of all nodes together."""
 
 MAX_PARTS: Final = 2**16

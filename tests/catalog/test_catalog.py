@@ -469,7 +469,7 @@ def test_errors_of_a_catalogue_file_are_in_plain_words(box, old, new, problem):
     [
         ("cluster.fabric.type=torus", "cluster.fabric.shape: missing (a required key)"),
         ("cluster.node.nics.devices=[0, 99]", "cluster.node: names device 99, but the node has"),
-        ("cluster.nodes=200000", "cluster: nodes: 200,000 nodes have 1,600,000 devices"),
+        ("cluster.nodes=600000", "cluster: nodes: 600,000 nodes have 4,800,000 devices"),
         ("model.kv_heads=7", "model: kv_heads: 7 does not divide heads 32"),
         ("framework.kernels=3", "framework.kernels: must be a table with keys such as"),
     ],
@@ -484,9 +484,9 @@ def test_a_shipped_file_is_not_blamed_for_a_setting(box, setting, problem):
 
 def test_a_shipped_file_is_not_blamed_for_a_scenario(box):
     """Without a setting it is the closest value of the scenario that contradicts the file."""
-    text = OWN.replace("nodes: 2", "nodes: 200000").replace("my-box", "dgx-h100")
+    text = OWN.replace("nodes: 2", "nodes: 600000").replace("my-box", "dgx-h100")
 
-    assert complaint(box, text, "case").startswith("case.yaml:2: cluster: nodes: 200,000 nodes")
+    assert complaint(box, text, "case").startswith("case.yaml:2: cluster: nodes: 600,000 nodes")
 
 
 def test_a_fact_whose_assumption_has_a_colon_is_written_and_read_again():

@@ -39,7 +39,7 @@ def show(
     ] = None,
     nodes: Annotated[
         int | None,
-        option("N", "Use the first N nodes of a cluster [all].", min=1, max=262144),
+        option("N", "Use the first N nodes of a cluster [all].", min=1, max=4194304),
     ] = None,
     json_output: AsJson = False,
     figures: Figures = None,
