@@ -187,3 +187,19 @@ def test_a_prompt_recomputed_after_its_first_token_is_no_transfer():
 
     assert found.queue.preemptions > 0
     assert sum(found.ttft_attribution.values()) == pytest.approx(found.ttft_s.mean)
+
+
+@pytest.mark.parametrize(("engine", "each"), [("vllm-0.14", 4), ("tensorrt-llm", 8)])
+def test_a_pipeline_has_its_most_sequences_in_each_batch_or_in_all(engine, each):
+    """TensorRT-LLM limits each batch in flight, vLLM all of them together."""
+    changes = {
+        "engine.name": engine,
+        "engine.scheduler.sequences": 8,
+        "plan": {"pipeline": 2},
+        "precision.kv": "bf16",
+        "load": {"offline": 64, "input": 16, "output": 256},
+    }
+
+    found = serve("llama3-70b-h100-serving", changes).answer.counts
+
+    assert found.mean_batch == pytest.approx(each, rel=0.1)

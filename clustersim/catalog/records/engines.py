@@ -45,8 +45,9 @@ class SchedulerFacts(Strict):
 
     `batching` is ``continuous`` where requests join and leave at every step, ``static`` where a
     batch runs until all its requests end.  `sequences` is the most that decode at the same
-    time, `tokens` the most that a step processes, and `chunked` whether a prompt is divided to
-    stay below; a prompt runs whole if it is not.  `mixed` is whether prompts and decoding
+    time, in each batch of a pipeline where `each_batch` is true, in all of them where it is false
+    or missing.  `tokens` is the most that a step processes, and `chunked` whether a prompt is
+    divided to stay below; a prompt runs whole if it is not.  `mixed` is whether prompts and decoding
     sequences share a step.  `block` is the tokens of a block of the KV cache, and `reserved`
     whether a request is admitted only with room for all its tokens, so that none is preempted.
     `preemption` is what happens to a request whose blocks are needed: its tokens are computed
@@ -62,6 +63,7 @@ class SchedulerFacts(Strict):
 
     batching: Fact[Literal["continuous", "static"]]
     sequences: Fact[Count]
+    each_batch: Fact[bool] | None = None
     tokens: Fact[Count]
     chunked: Fact[bool]
     mixed: Fact[bool]

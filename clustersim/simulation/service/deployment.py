@@ -41,12 +41,13 @@ def replica_model(pool: Pool, scenario: ServingScenario) -> ReplicaModel:
     costs, layout = pool.costs, pool.layout
     facts = costs.replica.engine.scheduler
     static = facts.batching == "static"
+    batches = layout.pipeline if facts.each_batch else 1
     rules = Scheduling(
         continuous=not static,
         mixed=facts.mixed,
         chunked=facts.chunked,
         budget=inf if static else facts.tokens * layout.attention_data,
-        sequences=facts.sequences * layout.attention_data,
+        sequences=facts.sequences * layout.attention_data * batches,
         reserve=facts.reserved,
         preemption=facts.preemption,
         swap=_swap(costs),
