@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.arrays import Booleans, Floats, Integers, ranges, ranked
+from clustersim.arrays import Booleans, Floats, Integers, ranges
 
 Name = tuple[Hashable, ...]
 """Name of a communication, the same for every replica: ``("send", "F", 3, 4)``."""
@@ -143,10 +143,13 @@ class LinkRows:
 def link_rows(row: Integers, links: Integers, values: Floats, rows: int) -> LinkRows:
     """Return rows from entries in any order; values of the same row and link are added."""
     width = int(links.max(initial=0)) + 1
-    keys, inverse = ranked(row * width + links)
-    of_row, link = np.divmod(keys, width)
+    keys = row * width + links
+    order = np.argsort(keys, kind="stable")  # merges: keys ascend by parts
+    keys = keys[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    of_row, link = np.divmod(keys[first], width)
     starts = np.searchsorted(of_row, np.arange(rows + 1))
-    sums = np.bincount(inverse, values, minlength=len(keys))
+    sums = np.add.reduceat(values[order], first) if len(first) else np.zeros(0)
     return LinkRows(starts, link, sums.astype(np.float64, copy=False))
 
 

@@ -16,20 +16,21 @@ by their own latencies and rates.  The other links have colours as well, which r
 the replay of such classes shows which links were overloaded.
 
 Links that can never limit a transfer are left out first: those with capacity for all the traffic
-that crosses them, at full rate and at once.
+that crosses them, at full rate and at once.  Links of equal capacity that the same transfers cross
+alike, as the rails of a node, limit these transfers alike: one of them is coloured for all.
 
 Jobs on one machine are folded together, since what crosses a link is the traffic of all of them:
 replicas of two jobs never have the same colour, and a link has one colour for all jobs.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.arrays import Booleans, Floats, Integers, multisets, numbered, ranked
+from clustersim.arrays import Booleans, Floats, Integers, first_of, multisets, numbered, ranked
 from clustersim.program.links.tables import TrafficTable, tables_of
 from clustersim.traffic import Name, Traffic, TrafficRows, Transfers, link_rows
 
@@ -102,12 +103,21 @@ class ReplicaTraffic:
         ]
         tight = _tight([table for job in every for each in job for table in each], capacities)
         firsts = np.cumsum([0, *(len(job.patterns) for job in jobs)]).tolist()
+        of_replicas = [
+            (table, first)
+            for (own, joint), first in zip(every, firsts, strict=False)
+            for tables, first in ((own, first), (joint, 0))
+            for table in tables
+        ]
+        self._alike = LinksAlike.among(np.flatnonzero(tight), of_replicas, firsts[-1], capacities)
+        self._links = self._alike.first
+        chosen = np.zeros(len(capacities), dtype=np.bool_)
+        chosen[self._links] = True
         self._jobs = [
-            _Tables(_only(own, tight), _only(joint, tight), job.patterns, first)
+            _Tables(_only(own, chosen), _only(joint, chosen), job.patterns, first)
             for job, (own, joint), first in zip(jobs, every, firsts, strict=False)
         ]
         self._count = firsts[-1]
-        (self._links,) = np.nonzero(tight)
         self._capacities, self._names = capacities, link_names
 
     def unfolded(self) -> tuple[Folded, ...]:
@@ -137,7 +147,7 @@ class ReplicaTraffic:
             for members in of_job.classes:
                 colours[np.add(job.first, members)] = number
                 number += 1
-        met = _paired(some.kind, folded[0].links.colours[some.link])
+        met = _paired(some.kind, folded[0].links.colours[self._alike.places[some.link]])
         sets = multisets(some.replica, met, len(colours))
         return bool(numbered(np.stack([colours, sets]).T).max() > colours.max())
 
@@ -165,12 +175,10 @@ class ReplicaTraffic:
         seen = _paired(crossed.kind, finer[crossed.replica])
         return finer, numbered(np.stack([of_link, multisets(crossed.link, seen, links)]).T)
 
-    @cached_property
+    @property
     def _index(self) -> Integers:
-        """For each link of the machine, its place among the tight ones."""
-        index = np.zeros(len(self._capacities), dtype=np.int64)
-        index[self._links] = np.arange(len(self._links))
-        return index
+        """For each link of the machine, its place among those that are coloured."""
+        return _index(self._links, len(self._capacities))
 
     @cached_property
     def _crossed(self) -> "Crossings":
@@ -193,7 +201,7 @@ class ReplicaTraffic:
 
     @cached_property
     def _of_link(self) -> Integers:
-        """For each tight link, a number for its capacity and the joint traffic on it."""
+        """For each of these, a number for its capacity and the joint traffic on it."""
         joint = _crossings([(table, 0) for job in self._jobs for table in job.joint], self._index)
         sets = multisets(joint.link, joint.kind, len(self._links))
         return numbered(np.stack([self._capacities[self._links].view(np.int64), sets]).T)
@@ -202,7 +210,8 @@ class ReplicaTraffic:
 
     def _quotient(self, colours: Integers, link_colours: Integers) -> tuple[Folded, ...]:
         """Return for each job the load of each class on one link of each colour."""
-        links = LinkColours(self._links, link_colours, self._capacities, self._names)
+        every = link_colours[self._alike.of]
+        links = LinkColours(self._alike.every, every, self._capacities, self._names)
         return tuple(self._of_job(job, colours[job.replicas], links) for job in self._jobs)
 
     def _of_job(self, job: _Tables, coloured: Integers, links: "LinkColours") -> Folded:
@@ -240,7 +249,59 @@ def _tight(tables: Iterable[TrafficTable], capacities: Floats) -> Booleans:
     return demand > capacities * (1 + 1e-12)
 
 
+def _index(links: Integers, count: int) -> Integers:
+    """Return for each link of the machine its place among some; 0 for the others."""
+    index = np.zeros(count, dtype=np.int64)
+    index[links] = np.arange(len(links))
+    return index
+
+
+# --- links that are alike -------------------------------------------------------------------------
+
+
+class LinksAlike(NamedTuple):
+    """The tight links, those of equal capacity together that the same transfers cross alike.
+
+    Attributes
+    ----------
+    every : the tight links
+    first : the first of each set of links that are alike
+    of : for each of `every`, the place of its set in `first`
+    """
+
+    every: Integers
+    first: Integers
+    of: Integers
+
+    @classmethod
+    def among(
+        cls, tight: Integers, tables: Sequence["Numbered"], replicas: int, capacities: Floats
+    ) -> "LinksAlike":
+        """Return the tight links by what crosses them.
+
+        Parameters
+        ----------
+        tables : all traffic, of so many replicas
+        """
+        index, crossing = _index(tight, len(capacities)), np.zeros(len(tight), dtype=np.int64)
+        chosen = np.zeros(len(capacities), dtype=np.bool_)
+        chosen[tight] = True
+        for kind, replica, links in _kinds((table.only(chosen), at) for table, at in tables):
+            crossing += multisets(index[links], kind * replicas + replica, len(tight))
+        of = numbered(np.stack([capacities[tight].view(np.int64), crossing]).T)
+        return cls(tight, tight[first_of(of)], of)
+
+    @property
+    def places(self) -> Integers:
+        """The places of `first` in `every`."""
+        return first_of(self.of)
+
+
 # --- colours --------------------------------------------------------------------------------------
+
+
+Numbered = tuple[TrafficTable, int]
+"""A table, with the number of its first replica."""
 
 
 @dataclass(frozen=True)
@@ -256,29 +317,29 @@ class Crossings:
         return Crossings(self.kind[chosen], self.replica[chosen], self.link[chosen])
 
 
-def _crossings(tables: Sequence[tuple[TrafficTable, int]], index: Integers) -> Crossings:
-    """Return all crossings, links by their place among the tight ones.
-
-    Parameters
-    ----------
-    tables : each with the number of its first replica
-    """
+def _crossings(tables: Sequence[Numbered], index: Integers) -> Crossings:
+    """Return all crossings, links by their place among those that are coloured."""
     entries = sum(len(table.crossings.links) for table, _ in tables)
     kinds, replicas, links = (np.empty(entries, dtype=np.int64) for _ in range(3))
-    known = first = 0
+    first = 0
+    for kind, replica, crossed in _kinds(tables):
+        own = slice(first, first + len(kind))
+        kinds[own], replicas[own], links[own] = kind, replica, index[crossed]
+        first = own.stop
+    return Crossings(kinds, replicas, links)
+
+
+def _kinds(tables: Iterable[Numbered]) -> Iterator[tuple[Integers, Integers, Integers]]:
+    """Yield the kinds, the replicas and the links of the crossings of each table."""
+    known = 0
     for table, before in tables:
         values = table.crossings.values
         whole = values.astype(np.int64)  # numbers of flows, which are whole with few exceptions
         fractions = (whole != values).any()
         weights, weight = ranked(values.view(np.int64) if fractions else whole)
-        own = slice(first, first + len(weight))
         name, row = table.name_and_row
-        replicas[own] = before + row
-        kinds[own] = known + name * len(weights) + weight
-        links[own] = index[table.crossings.links]
+        yield known + name * len(weights) + weight, before + row, table.crossings.links
         known += len(table.names) * len(weights)
-        first = own.stop
-    return Crossings(kinds, replicas, links)
 
 
 def _paired(kind: Integers, colour: Integers) -> Integers:
@@ -310,7 +371,7 @@ class LinkColours:
         self.capacities = tuple(capacities[numbers[first]].tolist())
         self.names = tuple(names[link] for link in numbers[first].tolist())
         self._numbers, self.colours = numbers, colours
-        self._representing = np.full(len(capacities), -1)
+        self._representing = np.full(len(capacities), -1, dtype=np.int32)
         self._representing[numbers[first]] = colours[first]
 
     def of_colours(self, colours: Iterable[int]) -> Integers:
@@ -331,7 +392,7 @@ class LinkColours:
         first : the first replica of each colour
         """
         crossings, moved, names = table.crossings, table.moved, len(table.names)
-        colour = self._representing[crossings.links]
+        colour = self._representing[crossings.links].astype(np.int64)
         represents = np.flatnonzero(colour >= 0)
         name, replica = (of_entry[represents] for of_entry in table.name_and_row)
         row = name * len(first) + colours[replica]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from math import inf
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -185,7 +186,7 @@ def test_members_of_a_class_see_the_same_links(case):
                 traffic.nbytes,
                 traffic.latency,
                 rates[replica][name],
-                Counter(
+                frozenset(
                     (capacities[link], weight, frozenset(load[link].items()))
                     for link, weight in zip(traffic.links, traffic.weights, strict=True)
                     if tight[link]
@@ -237,6 +238,30 @@ def ends(folded, starts):
     env.run()
     network.check()
     return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(replicas(), st.integers(1, 3), st.data())
+def test_links_that_the_same_transfers_cross_alike_limit_them_as_one(case, rails, data):
+    """On every rail of nodes, transfers end as on one rail, with each link replayed or folded."""
+    own, joint, capacities, patterns = case
+    links = len(capacities)
+
+    def on_rails(traffic):
+        crossed = [link + rail * links for rail in range(rails) for link in traffic.links]
+        return traffic._replace(links=tuple(crossed), weights=traffic.weights * rails)
+
+    own = [{name: on_rails(traffic) for name, traffic in each.items()} for each in own]
+    joint = {name: on_rails(traffic) for name, traffic in joint.items()}
+    capacities = capacities * rails
+    starts = {name: data.draw(st.sampled_from([0.0, 0.0, 1.0])) for name in [*own[0], *joint]}
+    _, whole = folded_and_whole((own, joint, capacities, patterns))
+    every = SimpleNamespace(links=SimpleNamespace(capacities=capacities), traffic=own, joint=joint)
+
+    short, long = ends(whole, starts), ends(every, starts)
+
+    assert short == pytest.approx(long, rel=1e-12)
+    assert len(whole.links.capacities) <= links
 
 
 def test_a_link_that_nobody_can_fill_tells_no_replicas_apart():

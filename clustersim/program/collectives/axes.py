@@ -166,6 +166,7 @@ class Communicators:
         self.job = job
         self.operations = {axis: sorted(names) for axis, names in operations.items() if names}
         self._groups: dict[tuple[Axis, tuple[str, ...]], AxisGroups] = {}
+        self._parts: dict[Axis, Parts] = {}
 
     def along(self, axis: Axis, *operations: str) -> AxisGroups:
         """Return the groups along an axis: a row for each cell, by stage and replica, or stage.
@@ -177,12 +178,14 @@ class Communicators:
         key = axis, operations or tuple(self.operations[axis])
         if key not in self._groups:
             groups = groups_along(self.job.placement, axis)
-            made = partial(self._axis_groups, groups, key[1])
+            made = partial(self._axis_groups, axis, groups, key[1])
             self._groups[key] = self.job.kept(("along an axis", key[1]), groups, made)
         return self._groups[key]
 
-    def _axis_groups(self, groups: Integers, operations: tuple[str, ...]) -> AxisGroups:
-        return AxisGroups(self.job.communicators(groups), operations)
+    def _axis_groups(self, axis: Axis, groups: Integers, operations: tuple[str, ...]) -> AxisGroups:
+        if axis not in self._parts:
+            self._parts[axis] = self.job.communicators(groups)
+        return AxisGroups(self._parts[axis], operations)
 
     def rows_of(self, axis: Axis, run: range) -> slice:
         """Return the rows of adjacent stages along an axis: their replicas, or only themselves."""

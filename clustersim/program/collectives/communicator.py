@@ -23,7 +23,7 @@ from clustersim.program.collectives.algorithm import CROSSBAR, Algorithm, Groups
 from clustersim.program.collectives.algorithms import ALGORITHMS
 from clustersim.program.collectives.messages import Arrangement, Messages, arrangements
 from clustersim.topology.cluster import Cluster
-from clustersim.traffic import LinkRows, Traffic, TrafficRows, added, link_rows
+from clustersim.traffic import LinkRows, Traffic, TrafficRows, added, link_rows, stacked
 
 
 class Prescribed(NamedTuple):
@@ -127,6 +127,7 @@ class Communicator:
         self._fixed = fixed or {}
         self._off = frozenset(off)
         self._loads: dict[tuple[str, str], Load] = {}
+        self._of_messages: dict[bytes, LinkRows] = {}
         self._seconds: dict[tuple[str, str], Floats] = {}
         self._costs: dict[tuple[str, float, int], Cost] = {}
 
@@ -329,22 +330,43 @@ class Communicator:
         messages = [kind.messages(algorithm, operation) for kind, _ in self._kinds]
         for at_once in zip(*messages, strict=True):
             parts = [
-                part
+                self._carried(groups, sent)
                 for (_, groups), sent in zip(self._kinds, at_once, strict=True)
-                for part in self._carried(groups, sent)
             ]
             if algorithm.switched:
                 parts.append(self._in_fabric(algorithm.switched))
             yield added(parts, self.rows)
 
-    def _carried(self, groups: Integers, sent: Messages) -> Iterator[LinkRows]:
-        """Yield the load of messages of some of the groups, part by part."""
-        devices = self._devices[:, groups].reshape(-1, self._devices.shape[2])
-        row = np.repeat(np.arange(self.rows), len(groups))
-        step = max(1, MOST_MESSAGES // max(1, len(sent.share) * self.cluster.most_parts))
-        for first in range(0, len(devices), step):
-            some = slice(first, first + step)
-            yield load_of_messages(self.cluster, devices[some], sent, row[some], self.rows)
+    def _carried(self, groups: Integers, sent: Messages) -> LinkRows:
+        """Return the load of messages of some of the groups.
+
+        Operations whose messages are equal, as the halves of an all-reduce, have one.
+        """
+        key = groups.tobytes() + sent.key
+        if key not in self._of_messages:
+            self._of_messages[key] = self._routed(groups, sent)
+        return self._of_messages[key]
+
+    def _routed(self, groups: Integers, sent: Messages) -> LinkRows:
+        """Return the load of messages of some of the groups, of a few rows after another."""
+        at_once = max(1, MOST_MESSAGES // max(1, len(groups) * self._messages(sent)))
+        firsts = range(0, self.rows, at_once)
+        return stacked(
+            [self._of_rows(self._devices[at : at + at_once, groups], sent) for at in firsts]
+        )
+
+    def _of_rows(self, groups: Integers, sent: Messages) -> LinkRows:
+        """Return the load of messages of groups by row, of a few groups after another."""
+        rows, of_row, members = groups.shape
+        flat, row = groups.reshape(-1, members), np.repeat(np.arange(rows), of_row)
+        step = max(1, MOST_MESSAGES // self._messages(sent))
+        parts = (slice(first, first + step) for first in range(0, len(flat), step))
+        loads = (load_of_messages(self.cluster, flat[p], sent, row[p], rows) for p in parts)
+        return added(loads, rows)
+
+    def _messages(self, sent: Messages) -> int:
+        """Return the messages of a group, their parts counted."""
+        return max(1, len(sent.share) * self.cluster.most_parts)
 
     def _in_fabric(self, switched: Switched) -> LinkRows:
         entries = [

@@ -38,6 +38,11 @@ class Messages(NamedTuple):
     share: Floats
     relayed: bool = False
 
+    @property
+    def key(self) -> bytes:
+        """A key that is equal for equal messages."""
+        return b"".join(each.tobytes() for each in self[:3]) + bytes([self.relayed])
+
 
 class Arrangement:
     """How the members of equivalent groups are distributed over nodes, by one example of them."""
