@@ -281,7 +281,7 @@ class LinksAlike(NamedTuple):
 
         Parameters
         ----------
-        tables : all traffic, of so many replicas
+        tables, replicas : all traffic, and how many replicas have it
         """
         index, crossing = _index(tight, len(capacities)), np.zeros(len(tight), dtype=np.int64)
         chosen = np.zeros(len(capacities), dtype=np.bool_)
