@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from simpy.events import Event
 
 from clustersim.engine.clock import Clock, TimeGrid
+from clustersim.engine.network.limiting import limiting_links
 from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import Transfer
 from clustersim.program.blocks.units import Units
@@ -74,7 +75,9 @@ class ReplayState:
         self.program = program
         self.grid = grid
         self.env = Clock(self.grid)
-        self.network = Network(self.env, program.capacities, grid=self.grid)
+        moved = program.moved
+        limiting = None if moved is None else limiting_links(moved, program.capacities)
+        self.network = Network(self.env, program.capacities, grid=grid, limiting=limiting)
         self._rendezvous: dict[tuple[Any, ...], Rendezvous] = {}
         self.collectives: list[CollectiveSpan] = []
         self.crossed: list[tuple[Traffic, float, float]] = []

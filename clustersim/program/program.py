@@ -79,6 +79,12 @@ class Tail:
     parameters: tuple[Traffic, ...]
     mirrored: Traffic | None = None
 
+    @property
+    def moved(self) -> tuple[Traffic | None, ...]:
+        """All its traffic."""
+        pieces = (piece for pieces in self.gradients for piece in pieces)
+        return *pieces, *self.parameters, self.embedding, self.mirrored
+
 
 @record
 class Actor:
@@ -210,6 +216,15 @@ class Program:
             }
             for actor in self.actors
         )
+
+    @property
+    def moved(self) -> list[Traffic] | None:
+        """All traffic outside of blocks, each once; None where blocks have some as well."""
+        if not self.fused.whole:
+            return None
+        sent = (traffic for actor in self.actors for traffic in actor.send.values())
+        tails = (traffic for actor in self.actors for traffic in actor.tail.moved)
+        return [*dict.fromkeys(traffic for traffic in (*sent, *tails) if traffic is not None)]
 
     @property
     def stages(self) -> int:

@@ -15,6 +15,8 @@ from clustersim.engine.network.fairness import (
     rates_level_by_level,
 )
 from clustersim.engine.network.incremental_fairness import IncrementalRates
+from clustersim.engine.network.limiting import limiting_links
+from clustersim.traffic import Traffic
 
 SOLVERS = [max_min_rates, rates_level_by_level, rates_in_rounds]
 CLOSE = 1e-9
@@ -31,6 +33,27 @@ def problems(draw, most=8):
     weights = [[draw(weight) for _ in route] for route in links]
     caps = [draw(st.one_of(st.just(inf), amounts)) for _ in links]
     return Problem(capacities, links, weights, caps)
+
+
+@given(problem=problems(), data=st.data())
+def test_links_that_cannot_limit_change_no_rate(problem, data):
+    """Whichever of the activities run, their rates are those on the links that can limit them."""
+    crossings = zip(problem.links, problem.weights, strict=True)
+    moved = [Traffic("t", tuple(links), tuple(w), 1.0, 0.0) for links, w in crossings]
+    limiting = limiting_links(moved, problem.capacities)
+    some = data.draw(st.lists(st.integers(0, len(moved) - 1), min_size=1, unique=True))
+    running = Problem(problem.capacities, *([of[a] for a in some] for of in problem[1:]))
+    kept = [
+        [(link, weight) for link, weight in zip(*each, strict=True) if link in limiting]
+        for each in zip(running.links, running.weights, strict=True)
+    ]
+    fewer = running._replace(
+        links=[[link for link, _ in route] for route in kept],
+        weights=[[weight for _, weight in route] for route in kept],
+    )
+
+    assert all(kept)
+    assert max_min_rates(fewer) == pytest.approx(max_min_rates(running), rel=CLOSE)
 
 
 def with_copy(problem, a, weights=None):

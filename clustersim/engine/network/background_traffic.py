@@ -184,9 +184,9 @@ def _bottleneck_of(network: Network, transfer: Transfer) -> int | None:
 def _load_of(network: Network, link: int) -> tuple[float, float]:
     """Return the load of a contended link, and the rate of its fastest flow [B/s]."""
     load = fastest = 0.0
-    for route in network.routes.crossing(link):
-        weight = route.weights[route.links.index(link)]
-        rates = [network.rate(other) for other in route.in_flight if other.phase == SHARED]
-        load += weight * sum(rates)
-        fastest = max(fastest, max(rates, default=0.0))
+    for other in network.routes.on_link[link]:
+        if other.phase == SHARED:
+            rate = network.rate(other)
+            load += other.route.weight_at[link] * rate
+            fastest = max(fastest, rate)
     return load, fastest

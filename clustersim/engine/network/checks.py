@@ -9,7 +9,7 @@ Bytes delivered through the network are integrated from rates and times, never c
 traffic; the load of every solved link is summed independently from the rates.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import combinations, islice
 from math import isinf
 from typing import NamedTuple
@@ -231,7 +231,7 @@ class Conservation:
         self.solves += times * (self.solves - int(solves))
 
     def violations(
-        self, in_flight: Sequence[Transfer], demands: Sequence[int], now: float
+        self, in_flight: Collection[Transfer], demands: Sequence[int], now: float
     ) -> Iterator[str]:
         """Yield a sentence for each law that is violated after a run."""
         if in_flight:

@@ -80,13 +80,12 @@ class LocalRates:
 
     def _new_on(self, link: int) -> Iterator[Transfer]:
         """Yield the transfers on a link that have no rate yet."""
-        for route in self._routes.crossing(link):
-            for other in route.in_flight:
-                if other.phase == UNCONTENDED:
-                    self._share(other)
-                self.in_arrays |= other.row >= 0
-                if other.unsolved and other not in self.rates:
-                    yield other
+        for other in self._routes.on_link[link]:
+            if other.phase == UNCONTENDED:
+                self._share(other)
+            self.in_arrays |= other.row >= 0
+            if other.unsolved and other not in self.rates:
+                yield other
 
     def _solve(self) -> None:
         """Set the rates that are fair where all other transfers keep theirs."""
@@ -104,9 +103,8 @@ class LocalRates:
 
     def _fixed_load(self, link: int) -> float:
         return sum(
-            route.weight_at[link] * transfer.rate
-            for route in self._routes.crossing(link)
-            for transfer in route.in_flight
+            transfer.route.weight_at[link] * transfer.rate
+            for transfer in self._routes.on_link[link]
             if transfer.phase == SHARED and transfer not in self.rates
         )
 
@@ -150,12 +148,10 @@ class LocalRates:
         """Return the load of a link, and the rate of its fastest flow [B/s]."""
         if link not in self._loads:
             load = fastest = 0.0
-            for route in self._routes.crossing(link):
-                weight = route.weight_at[link]
-                for transfer in route.in_flight:
-                    if transfer.phase == SHARED:
-                        rate = self.rates.get(transfer, transfer.rate)
-                        load += weight * rate
-                        fastest = max(fastest, rate)
+            for transfer in self._routes.on_link[link]:
+                if transfer.phase == SHARED:
+                    rate = self.rates.get(transfer, transfer.rate)
+                    load += transfer.route.weight_at[link] * rate
+                    fastest = max(fastest, rate)
             self._loads[link] = load, fastest
         return self._loads[link]

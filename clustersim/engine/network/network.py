@@ -86,7 +86,8 @@ class Network:
     """Directed links of fixed capacity [B/s] and the activities that share them.
 
     `settled` is called whenever rates may have changed, with the new ones in place; durations are
-    rounded to `grid`.  `contended` has all links whose demands ever exceeded their capacity.
+    rounded to `grid`.  Only `limiting` links can limit transfers, all where these are left out.
+    `contended` has all links whose demands ever exceeded their capacity.
 
     >>> env = Environment()
     >>> network = Network(env, [10.0])
@@ -105,6 +106,7 @@ class Network:
         capacities: Sequence[float],
         settled: Callable[[], object] = lambda: None,
         grid: TimeGrid = CONTINUOUS,
+        limiting: frozenset[int] | None = None,
     ) -> None:
         self._env = env
         self._settled = settled
@@ -115,7 +117,7 @@ class Network:
         self._callbacks: list[Callable[[Transfer], None]] = [self._finish_uncontended]
         self.capacities = [float(capacity) for capacity in capacities]
         assert all(isfinite(c) and c > 0 for c in self.capacities), "positive capacities"
-        self.routes = RouteTable(self.capacities)
+        self.routes = RouteTable(self.capacities, limiting)
         self.contended: set[int] = set()
         self._started = 0
         # Transfers that share links; the starts of this instant, and contended links of its ends.
@@ -148,10 +150,11 @@ class Network:
         transfer = Transfer(
             traffic, route, done, number, now, begin, self._callbacks, route.rate, begin
         )
-        route.in_flight[transfer] = None
-        demands = self.routes.demands
+        self.routes.in_flight[transfer] = None
+        demands, on_link = self.routes.demands, self.routes.on_link
         contended = False
         for link, share in route.demands:
+            on_link[link][transfer] = None
             demands[link] = total = demands[link] + share
             if total > LIMIT:
                 contended = True
@@ -177,7 +180,7 @@ class Network:
         transfer = Transfer(
             traffic, route, done, self._started, now, begin, self._callbacks, 0.0, begin, delivered
         )
-        route.in_flight[transfer] = None
+        self.routes.in_flight[transfer] = None
         self._schedule(transfer, NORMAL, latency)
         return transfer
 
@@ -226,9 +229,10 @@ class Network:
         transfer.phase = DONE
         route = transfer.route
         route.nbytes += transfer.traffic.nbytes
-        del route.in_flight[transfer]
-        demands = self.routes.demands
+        del self.routes.in_flight[transfer]
+        demands, on_link = self.routes.demands, self.routes.on_link
         for link, share in route.demands:
+            del on_link[link][transfer]
             demands[link] -= share
         transfer.done(transfer)
 

@@ -1,5 +1,6 @@
 """Transfers: activities in flight, the routes that they have in common, and their components."""
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
@@ -18,7 +19,7 @@ UNCONTENDED, WAITING, SHARED, DONE = range(4)
 
 
 class TransferRoute:
-    """The activities in flight that cross the same links with the same weights and cap.
+    """What the activities have in common that cross the same links with the same weights and cap.
 
     Attributes
     ----------
@@ -26,31 +27,26 @@ class TransferRoute:
     weight_at : flows that cross each link
     demands : pairs of a link and the share of its capacity that an activity takes there at full
         rate [1 / FULL]
-    in_flight : the transfers in flight, in the order of their starts
     nbytes : payload of one flow, summed over the completed transfers [B]
     """
 
-    __slots__ = ("demands", "in_flight", "links", "nbytes", "rate", "weight_at", "weights")
+    __slots__ = ("demands", "links", "nbytes", "rate", "weight_at", "weights")
 
     def __init__(
         self,
-        links: tuple[int, ...],
-        weights: tuple[float, ...],
+        crossings: Sequence[tuple[int, float]],
         cap: float,
         capacities: Sequence[float],
     ) -> None:
-        assert len(links) == len(weights) == len(set(links)), "each link once, with its weight"
-        assert cap > 0
-        assert all(weight > 0 for weight in weights)
-        crossings = list(zip(links, weights, strict=True))
-        self.links = links
-        self.weights = weights
         self.weight_at = dict(crossings)
+        self.links, self.weights = tuple(self.weight_at), tuple(self.weight_at.values())
+        assert len(self.links) == len(crossings), "each link once, with its weight"
+        assert cap > 0
+        assert all(weight > 0 for weight in self.weights)
         self.rate = min([cap, *(capacities[link] / weight for link, weight in crossings)])
         self.demands = tuple(
             (link, ceil(weight * self.rate / capacities[link] * FULL)) for link, weight in crossings
         )
-        self.in_flight: dict[Transfer, None] = {}
         self.nbytes = 0.0
 
 
@@ -143,28 +139,36 @@ class Component(NamedTuple):
 
 
 class RouteTable:
-    """The routes of a network, and the demands on its links.
+    """The routes of a network, the transfers in flight, and their demands on its links.
+
+    Parameters
+    ----------
+    limiting : the links that can limit transfers; None for all
 
     Attributes
     ----------
     by_key : by links, weights and cap
-    demands : sum of the demands of the transfers in flight, by link [1 / FULL]
+    in_flight : the transfers that are not complete, in the order of their starts
+    on_link : those on each link, in the same order
+    demands : sum of their demands, by link [1 / FULL]
     without_links : the route of activities without links or without bytes
     """
 
-    def __init__(self, capacities: Sequence[float]) -> None:
+    def __init__(self, capacities: Sequence[float], limiting: frozenset[int] | None = None) -> None:
         self.by_key: dict[tuple[tuple[int, ...], tuple[float, ...], float], TransferRoute] = {}
+        self.in_flight: dict[Transfer, None] = {}
+        self.on_link: defaultdict[int, dict[Transfer, None]] = defaultdict(dict)
         self.demands = [0] * len(capacities)
-        self.without_links = TransferRoute((), (), inf, ())
-        self._capacities = capacities
-        self._crossing: dict[int, list[TransferRoute]] = {}
+        self.without_links = TransferRoute((), inf, ())
+        self._capacities, self._limiting = capacities, limiting
 
     def add(self, traffic: Traffic) -> TransferRoute:
         """Add the route of a new combination of links, weights and cap."""
         key = (traffic.links, traffic.weights, traffic.cap)
-        self.by_key[key] = route = TransferRoute(*key, self._capacities)
-        for link in route.links:
-            self._crossing.setdefault(link, []).append(route)
+        limiting = self._limiting
+        crossings = traffic.crossings()
+        kept = [each for each in crossings if limiting is None or each[0] in limiting]
+        self.by_key[key] = route = TransferRoute(kept, traffic.cap, self._capacities)
         return route
 
     def contended(self, link: int) -> bool:
@@ -181,32 +185,21 @@ class RouteTable:
             if demands[link] > LIMIT
         }
 
-    def crossing(self, link: int) -> list[TransferRoute]:
-        """Return the routes that cross a link."""
-        return self._crossing[link]
-
     def sharing(self, links: Iterable[int]) -> Iterator[Transfer]:
         """Yield the shared transfers on some links, those of the array solver excepted."""
         for link in links:
-            for route in self._crossing[link]:
-                for transfer in route.in_flight:
-                    if transfer.phase == SHARED and transfer.row < 0:
-                        yield transfer
+            for transfer in self.on_link[link]:
+                if transfer.phase == SHARED and transfer.row < 0:
+                    yield transfer
 
     @property
     def carried(self) -> list[float]:
-        """Bytes that each link carried for completed transfers [B]."""
+        """Bytes that each link that can limit them carried for completed transfers [B]."""
         carried = [0.0] * len(self._capacities)
         for route in self.by_key.values():
             for link, weight in zip(route.links, route.weights, strict=True):
                 carried[link] += weight * route.nbytes
         return carried
-
-    @property
-    def in_flight(self) -> list[Transfer]:
-        """The transfers that are not complete, in the order of their starts."""
-        routes = [*self.by_key.values(), self.without_links]
-        return sorted((transfer for route in routes for transfer in route.in_flight), key=by_number)
 
     def component(
         self, members: Iterable[Transfer], share: Callable[[Transfer], None], most: float = inf
@@ -224,7 +217,8 @@ class RouteTable:
         queue = dict.fromkeys(members)
         transfers = list(queue)
         contended: dict[int, None] = {}
-        crossings, looked_at, in_arrays, demands = 0, 0, False, self.demands
+        demands, on_link = self.demands, self.on_link
+        crossings, looked_at, in_arrays = 0, 0, False
         for transfer in transfers:
             looked_at += len(transfer.route.links)
             if looked_at > 8 * most:
@@ -233,16 +227,16 @@ class RouteTable:
                 if demands[link] <= LIMIT or link in contended:
                     continue
                 contended[link] = None
-                for route in self._crossing[link]:
-                    crossings += len(route.in_flight)
-                    for other in route.in_flight:
-                        if other.phase == UNCONTENDED:
-                            share(other)
-                        if other.row >= 0:
-                            in_arrays = True
-                        elif other.phase == SHARED and other not in queue:
-                            queue[other] = None
-                            transfers.append(other)
+                others = on_link[link]
+                crossings += len(others)
+                for other in others:
+                    if other.phase == UNCONTENDED:
+                        share(other)
+                    if other.row >= 0:
+                        in_arrays = True
+                    elif other.phase == SHARED and other not in queue:
+                        queue[other] = None
+                        transfers.append(other)
                 if crossings > most:
                     return None
         transfers.sort(key=by_number)
