@@ -28,7 +28,7 @@ def replicas(data: int) -> tuple[str, ...]:
     Each replica has 16 sequences, as with the 128 replicas of the scenario.
     """
     settings = {
-        "cluster.size": 16_384,
+        "cluster.size": max(16_384, 16 * data),
         "cluster.nodes": 16 * data,
         "plan.data": data,
         "batch.global": 16 * data,
@@ -50,9 +50,16 @@ COMMANDS = (
             f"run llama3-405b-16k --json, {128 * data:,} devices",
             ("run", "llama3-405b-16k", "--json", *(replicas(data) if data > 128 else ())),
             wall,
-            400e6 if data == 1024 else None,
+            peak,
         )
-        for data, wall in ((128, 1.5), (256, 2.0), (512, 2.5), (1024, 4.0))
+        for data, wall, peak in (
+            (128, 1.5, None),
+            (256, 2.0, None),
+            (512, 2.5, None),
+            (1024, 4.0, 400e6),
+            (2048, 6.0, 600e6),
+            (8192, 30.0, 1.6e9),
+        )
     ),
     Work("run fugaku-llm-13b --json, 13,824 devices", ("run", "fugaku-llm-13b", "--json"), 2.0),
     Work("run frontier-1t, with its page", ("run", "frontier-1t", "--out", PAGE), 1.5),
