@@ -434,6 +434,32 @@ def test_a_call_without_a_graph_takes_at_least_the_time_of_the_host():
     )
 
 
+@pytest.mark.parametrize("library", ["nccl", "trtllm", "vllm-custom-graph"])
+def test_small_buffers_take_the_quicker_of_two_paths(library):
+    """A collective takes its quick path for small buffers only, and never one that is slower."""
+    sizes = [2**power for power in range(8, 31)]
+    terms = {"quick": 0.5, "second": 5e-6}
+    quick, other, both = (
+        [seconds(TWICE, library, terms | paths, devices=8, bytes=size) for size in sizes]
+        for paths in ({"second": 1.0}, {"quick": 1e-9}, {})
+    )
+
+    assert both == pytest.approx([min(pair) for pair in zip(quick, other, strict=True)])
+    assert both[0] == quick[0] < other[0]
+    assert both[-1] == other[-1] < quick[-1]
+
+
+def test_an_engine_reads_small_buffers_of_all_other_devices():
+    """A one-shot all-reduce moves p/2 times the bytes of a ring, on a path of the same rate."""
+    terms = {"base": 0.0, "hop": 0.0, "second": 1.0, "quick": 1.0}
+    for devices in (2, 4, 8):
+        once, ring = (
+            seconds(TWICE, library, terms, devices=devices, bytes=2**18)
+            for library in ("trtllm", "nccl")
+        )
+        assert once == pytest.approx(ring * devices / 2)
+
+
 def test_two_devices_can_have_a_faster_path_than_more():
     """1 GiB on 2 devices takes a third of the time where their rate is 3 times as high."""
     shape = {"devices": 2, "bytes": 2**30}

@@ -47,9 +47,10 @@ class SchedulerFacts(Strict):
     batch runs until all its requests end.  `sequences` is the most that decode at the same
     time, in each batch of a pipeline where `each_batch` is true, in all of them where it is false
     or missing.  `tokens` is the most that a step processes, and `chunked` whether a prompt is
-    divided to stay below; a prompt runs whole if it is not.  `mixed` is whether prompts and decoding
-    sequences share a step.  `block` is the tokens of a block of the KV cache, and `reserved`
-    whether a request is admitted only with room for all its tokens, so that none is preempted.
+    divided to stay below; a prompt runs whole if it is not.  `mixed` is whether prompts and
+    decoding sequences share a step.  `block` is the tokens of a block of the KV cache, and
+    `reserved` whether a request is admitted only with room for all its tokens, so that none is
+    preempted.
     `preemption` is what happens to a request whose blocks are needed: its tokens are computed
     or copied from the host later.  `ahead` is whether the host schedules a step while the one
     before it runs, so that requests which come in that time join the step after it; `hidden` is

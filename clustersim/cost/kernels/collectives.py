@@ -12,13 +12,13 @@ proportion to theirs.  Benchmarks have the closed form (`cost.closed_form`), fit
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from clustersim.cost.surfaces.exchange import TWICE, transfer_parts
+from clustersim.cost.surfaces.exchange import NCCL, TWICE, transfer_parts
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.cost.surfaces.surface import Surface
 from clustersim.topology.accelerator import Accelerator, KernelFits
 
-LIBRARY: Final = "nccl"
-"""Name of the collective library among measured kernels, which the files of machines model."""
+LIBRARY: Final = NCCL
+"""The collective library among measured kernels, which the files of machines model."""
 
 MOST_DEVICES: Final = 8
 """Devices of the largest groups in tables.  Their hops are those of a ring; in larger groups of a
@@ -41,7 +41,8 @@ def transfer_times(
         return None
     surface = SURFACES[operation]
     terms = terms_on_links(device.fits, operation, LIBRARY, surface, rate=links)
-    start, moving = transfer_parts(devices, nbytes, terms, passes=2 if surface is TWICE else 1)
+    passes = 2 if surface is TWICE else 1
+    start, moving = transfer_parts(devices, nbytes, LIBRARY, terms, passes=passes)
     return float(start), float(moving)
 
 

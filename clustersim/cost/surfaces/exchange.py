@@ -6,9 +6,16 @@ An exchange is a dispatch of tokens to the devices that hold experts, or the com
 
 A collective in a node, called alone:
 
-    t = base + (p - 1) hop + x + 2 sqrt((p - 1) piece x),   x = bus factor * bytes / rate(p)
+    t = base + (p - 1) hop + min(y / quick, second + x + 2 sqrt((p - 1) piece x))
 
-The last term is that of a buffer cut into pieces of the best size, as in `cost.closed_form`.
+with x = bus factor * bytes / rate(p).  The root is that of a buffer cut into pieces of the best
+size, as in `cost.closed_form`; small buffers have a quicker path:
+
+    NCCL, protocol LL          y = x                       a flag next to the data of each store
+    all-reduces of engines     y = (p - 1) bytes / rate(p) each device reads the buffers of all
+                                                           others, and no sum is sent back
+
+Libraries without such a path have the second one alone, and no `second`.
 Without a CUDA graph the host issues each call, and the device waits for it: the longer of the two.
 """
 
@@ -104,10 +111,29 @@ Amount = Array | float
 ISSUED: Final = frozenset({"torch", "sglang-customallreduce-eager", "vllm-custom-eager"})
 """Libraries measured call by call, without CUDA graphs."""
 
+OWN: Final = ("trtllm", "vllm-custom-", "sglang-customallreduce-")
+"""How the names of engines' own all-reduces begin: TensorRT-LLM, `allReduceKernels`, and vLLM,
+`custom_all_reduce`, which SGLang has as well."""
+
+NCCL: Final = "nccl"
+"""The library whose protocol LL stores a flag next to each four bytes: NCCL, `prims_ll.h`."""
+
 
 def in_node_terms(variant: str) -> tuple[Term, ...]:
     """Return the terms of a collective of a library."""
-    return (*IN_NODE, HOST) if variant in ISSUED else IN_NODE
+    host = (HOST,) if variant in ISSUED else ()
+    return (*IN_NODE, *_quick_terms(variant), *host)
+
+
+def _quick_terms(variant: str) -> tuple[Term, ...]:
+    """Return the terms of the path of small buffers."""
+    if variant != NCCL and not variant.startswith(OWN):
+        return ()
+    share = 0.5 if variant == NCCL else 1.0
+    return (
+        Term("quick", share, 0.7, 0.02, 20),
+        Term("second", 3.0e-6, 1.2, 1e-8, 1e-3, "s"),
+    )
 
 
 def in_node_seconds(
@@ -119,7 +145,8 @@ def in_node_seconds(
     ----------
     passes : 2 of an all-reduce, whose buffer goes round twice, else 1
     """
-    start, moving = transfer_parts(shapes["devices"], shapes["bytes"], values, passes=passes)
+    devices, nbytes = shapes["devices"], shapes["bytes"]
+    start, moving = transfer_parts(devices, nbytes, variant, values, passes=passes)
     seconds = np.asarray(start + moving)
     if variant not in ISSUED:
         return seconds
@@ -127,14 +154,22 @@ def in_node_seconds(
 
 
 def transfer_parts(
-    devices: Amount, nbytes: Amount, values: Values, *, passes: int
+    devices: Amount, nbytes: Amount, variant: str, values: Values, *, passes: int
 ) -> tuple[Amount, Amount]:
     """Return the start of collectives on `devices` of a node, and the time of their bytes [s]."""
-    paired = values["pair"] ** (devices == 2)
-    rate = values["rate"] * values["growth"] ** np.log2(devices / 4) * paired
+    rate = _rate(devices, values)
     x = passes * (devices - 1) / devices * nbytes / rate
-    pieces = 2 * np.sqrt(values["piece"] * (devices - 1) * x)
-    return values["base"] + values["hop"] * (devices - 1), x + pieces
+    moving = x + 2 * np.sqrt(values["piece"] * (devices - 1) * x)
+    if "quick" in values:
+        quick = (devices - 1) * nbytes / rate if variant.startswith(OWN) else x
+        moving = np.minimum(quick / values["quick"], values["second"] + moving)
+    return values["base"] + values["hop"] * (devices - 1), moving
+
+
+def _rate(devices: Amount, values: Values) -> Amount:
+    """Return the bus bandwidth of `devices` of a node [B/s]."""
+    rate: Amount = values["rate"] * values["growth"] ** np.log2(devices / 4)
+    return rate * values["pair"] ** (devices == 2)
 
 
 def _surface(seconds: Callable[[Accelerator, Shapes, str, Values], Array]) -> Surface:
