@@ -191,11 +191,7 @@ READS: Final[Reads] = {
 
 def _finish(given: Given) -> None:
     """Derive the keys of the scenario, with the defaults of MaxText."""
-    given.put("framework.name", "torchtitan")
-    given.notes.append(
-        "framework: MaxText has no profile; kernels and overlap are those of torchtitan, with"
-        " compiled layers and sharded weights"
-    )
+    given.put("framework.name", "maxtext")
     _model(given)
     given.usual("batch.sequence", 2048)
     _layout(given)
