@@ -11,7 +11,7 @@ sampling            logits and the choice of tokens
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -192,9 +192,8 @@ class Stage:
         """
         head = self.replica.head._replace(heads=self.replica.head.heads * queries)
         seconds = np.zeros_like(keys)
-        for window, count in self._windows.items():
-            seen = keys if window is None else np.minimum(keys, window)
-            seen = np.maximum(seen / self._layout.context, 1.0)
+        for layer, count in self._attentions.items():
+            seen = np.maximum(_visible(layer, keys) / self._layout.context, 1.0)
             kernel = self._formats.attention_kernel()
             packed = queries * self._fused.packed
             alone = self._kernels.decode(kernel, head, sequences, seen, packed)
@@ -224,16 +223,22 @@ class Stage:
 
     def prefill(self, queries: Floats, keys: Floats, prompts: float = 1) -> Floats:
         """Return the times of attention of the last `queries` of `keys` tokens of prompts [s]."""
-        head = self.replica.prompt_head
-        seconds = np.zeros_like(keys)
-        for window, count in self._windows.items():
-            seen = keys if window is None else np.minimum(keys, np.maximum(window, queries))
-            own = np.maximum(queries / self._layout.context, 1.0)
-            kernel = self._prompt_kernel
-            seconds = seconds + count * self._kernels.prefill(kernel, head, own, seen, prompts)
-            if not self._fused.prompts:
-                seconds = seconds + count * self._unfused(head, prompts * own, seen)
+        seconds, launch = np.zeros_like(keys), self.prefill_launch / self.count
+        for layer, count in self._attentions.items():
+            first, *others = _sequences(layer, queries, keys)
+            seconds = seconds + count * self._prompts(first, prompts)
+            for part in others:
+                more = self._prompts(part, prompts * np.maximum(part.number, 1.0)) - launch
+                seconds = seconds + np.where(part.number > 0, count * more, 0.0)
         return seconds
+
+    def _prompts(self, part: "_Sequences", prompts: Floats | float) -> Floats:
+        """Return the time of attention of a layer on sequences of prompts [s]."""
+        head, own = self.replica.prompt_head, np.maximum(part.queries / self._layout.context, 1.0)
+        seconds = self._kernels.prefill(self._prompt_kernel, head, own, part.keys, prompts)
+        if self._fused.prompts:
+            return seconds
+        return seconds + self._unfused(head, prompts * own, part.keys)
 
     def _unfused(self, head: Head, queries: Floats, keys: Floats) -> Floats:
         """Return the times of the passes over memory of attention in separate kernels [s].
@@ -290,8 +295,55 @@ class Stage:
         return seconds + chosen + self._links.tensor_gather(HALF * rows * vocab)
 
     @cached_property
-    def _windows(self) -> Mapping[int | None, int]:
-        counted: Counter[int | None] = Counter()
+    def _attentions(self) -> Mapping[Layer, int]:
+        """Layers that differ in their attention, and how many have it."""
+        counted: Counter[Layer] = Counter()
         for layer, count in self.layers.items():
-            counted[layer.window] += count
+            counted[layer._replace(experts=False)] += count
         return counted
+
+
+class _Sequences(NamedTuple):
+    """Parts of a prompt that attend to themselves alone, of the same lengths.
+
+    Attributes
+    ----------
+    number : of them
+    queries : their last tokens, which are processed
+    """
+
+    number: Floats
+    queries: Floats
+    keys: Floats
+
+
+def _sequences(layer: Layer, queries: Floats, keys: Floats) -> list[_Sequences]:
+    """Return the last `queries` of `keys` tokens of a prompt as sequences of a layer.
+
+    Chunks are sequences of their own: the rest of the one that the queries begin in, whole ones,
+    and the last. vLLM, ``make_local_attention_virtual_batches``.
+    """
+    one, size = np.ones_like(keys), layer.window
+    if size is None or not layer.chunked:
+        seen = keys if size is None else np.minimum(keys, np.maximum(size, queries))
+        return [_Sequences(one, queries, seen)]
+    before = (keys - queries) % size
+    first = np.minimum(queries, size - before)
+    whole, last = np.divmod(queries - first, size)
+    return [
+        _Sequences(one, first, before + first),
+        _Sequences(whole, one * size, one * size),
+        _Sequences(np.sign(last), last, last),
+    ]
+
+
+def _visible(layer: Layer, keys: Floats) -> Floats:
+    """Return the tokens that a query of a layer sees after as many.
+
+    Beyond a chunk that is half of one in the mean of all places in it.
+    """
+    if layer.window is None:
+        return keys
+    if layer.chunked:
+        return np.where(keys > layer.window, (layer.window + 1) / 2, keys)
+    return np.minimum(keys, layer.window)

@@ -20,10 +20,12 @@ class Layer(NamedTuple):
     ----------
     experts : whether it has a mixture of experts instead of an MLP
     window : tokens visible to a query; None for all previous ones
+    chunked : whether they are those of its chunk of as many tokens
     """
 
     experts: bool = False
     window: int | None = None
+    chunked: bool = False
 
 
 @record
@@ -53,7 +55,7 @@ class Transformer:
     parallel_block : norms of a block whose attention and MLP read the same input, or None
     latent : widths of multi-head latent attention, or None
     experts : the mixture of experts, or None
-    window : sliding window and its layers, or None
+    window : sliding window or chunks, and their layers, or None
     """
 
     name: str
@@ -104,31 +106,45 @@ class Transformer:
     def layer(self, index: int) -> Layer:
         """Return the properties of layer `index`, counted from 0."""
         window, experts = self.window, self.experts
-        visible = window.tokens if window and _in_window(window, index) else None
-        if visible is not None and visible >= self.sequence:
-            visible = None
-        if experts is None or index < experts.first_dense:
-            return Layer(False, visible)
-        return Layer((index - experts.first_dense + 1) % experts.every == 0, visible)
+        routed = experts is not None and index >= experts.first_dense
+        if experts is not None and routed:
+            routed = (index - experts.first_dense + 1) % experts.every == 0
+        if window is None or not _in_window(window, index) or window.tokens >= self.sequence:
+            return Layer(routed)
+        return Layer(routed, window.tokens, window.chunked)
 
     @property
     def attended(self) -> float:
         """Mean tokens of the sample that a token is in: of a whole sequence, or of a packed one."""
         return self.sample or float(self.sequence)
 
+    def length(self, layer: Layer) -> float:
+        r"""Return the mean tokens of the sample that a token is in, or of the chunk of it.
+
+        .. math:: \frac{q c^2 + r^2}{l}
+
+        where q chunks of c tokens and one of r make a sample of l, as `attended_tokens`: attention
+        in chunks is that of samples of their lengths.
+        """
+        if layer.window is None or not layer.chunked:
+            return self.attended
+        chunks, rest = divmod(self.attended, layer.window)
+        return (chunks * layer.window**2 + rest**2) / self.attended
+
     def pairs(self, layer: Layer) -> float:
         r"""Return the pairs of tokens of a sequence that a query and a key of it are.
 
         .. math:: \frac{s}{l} \left( w l - \frac{w^2}{2} \right)
 
-        for samples of l tokens and windows of w at most, s^2 / 2 for a sequence of one sample.
+        for samples or chunks of l tokens and windows of w at most, s^2 / 2 for a sequence of one
+        sample.
         """
-        seen = self.seen(layer)
-        return self.sequence / self.attended * (seen * self.attended - seen**2 / 2)
+        length, seen = self.length(layer), self.seen(layer)
+        return self.sequence / length * (seen * length - seen**2 / 2)
 
     def seen(self, layer: Layer) -> float:
-        """Return the most tokens that a query sees: those of its sample, or of a window."""
-        return min(self.attended, layer.window or self.attended)
+        """Return the most tokens that a query sees: of its sample or chunk, or of a window."""
+        return min(self.length(layer), layer.window or self.attended)
 
     @cached_property
     def stack(self) -> tuple[Layer, ...]:

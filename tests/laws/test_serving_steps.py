@@ -10,11 +10,12 @@ from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import WEIGHTS, Formats
 from clustersim.inference.layout import Layout
 from clustersim.inference.replica import ExpertLoads, build_replica
+from clustersim.inference.stage import Stage
 from clustersim.inference.step_costs import NO_DRAFTING, Drafting, StepCosts
 from clustersim.scenario.entries import entry
 from clustersim.topology.accelerator import KernelFits
 from clustersim.topology.cluster import build_cluster
-from clustersim.workload.model import build_model
+from clustersim.workload.model import Layer, build_model
 from clustersim.workload.parameters import model_parameters
 
 PLAIN = {
@@ -180,6 +181,37 @@ def test_prompts_of_a_step_share_the_launches_of_attention():
     assert alone < attention(head, head) <= 2 * alone - stage.prefill_launch * (1 - 1e-9)
     assert attention(head, Prompt(32)) == pytest.approx(alone + other - stage.prefill_launch)
     assert attention(head, Prompt(32)) == attention(Prompt(32), head)
+
+
+def test_chunks_of_a_prompt_are_prompts_of_their_own():
+    """Two chunks and a half cost what three prompts do; the next tokens fill the last chunk."""
+    full, chunks = Layer(), Layer(window=1024, chunked=True)
+    replica = step_costs(Layout()).replica
+    whole, local = (Stage(replica, {layer: 1}, last=False) for layer in (full, chunks))
+
+    def attention(stage, queries, keys):
+        return float(stage.prefill(np.array([float(queries)]), np.array([float(keys)]))[0])
+
+    parts = 2 * attention(whole, 1024, 1024) + attention(whole, 512, 512)
+    assert attention(local, 2560, 2560) == pytest.approx(parts)
+    assert attention(local, 256, 2560) == attention(whole, 256, 512)
+    assert attention(local, 512, 2304) == pytest.approx(
+        attention(whole, 256, 1024) + attention(whole, 256, 256)
+    )
+    assert all(attention(local, q, 1024) == attention(whole, q, 1024) for q in (1, 512, 1024))
+
+
+def test_a_decoded_token_reads_half_of_a_chunk_in_the_mean():
+    """All keys before the end of the first chunk, then (c + 1) / 2 of them, as long as it gets."""
+    replica = step_costs(Layout()).replica
+    keys, one = np.array([1.0, 1000.0, 1024.0, 1025.0, 9000.0]), np.ones(5)
+    seen = np.array([1.0, 1000.0, 1024.0, 512.5, 512.5])
+    local = Stage(replica, {Layer(window=1024, chunked=True): 1}, last=False)
+
+    assert (
+        local.decode(one, keys).tolist()
+        == Stage(replica, {Layer(): 1}, last=False).decode(one, seen).tolist()
+    )
 
 
 def test_each_collective_of_the_library_waits_for_the_last_device():

@@ -62,8 +62,8 @@ PUBLISHED = {
     "phi-3-mini": (3.8e9, None, 0.01, "arXiv:2404.14219, section 2: 3.8 B"),
     "phi-4": (14.7e9, None, 0.005, "the model's page on Hugging Face, 14.7 B"),
     "glm-4.5": (355e9, 32e9 + 2 * 151552 * 5120, 0.01, "arXiv:2508.06471, table 1: 355 B, 32 B"),
-    "llama-4-scout": (109e9, 17e9, 0.02, "the model's card: 109 B, 17 B, with the images"),
-    "llama-4-maverick": (400e9, 17e9, 0.01, "the model's card: 400 B, 17 B, with the images"),
+    "llama4-scout": (109e9, 17e9, 0.02, "the model's card: 109 B, 17 B, with the images"),
+    "llama4-maverick": (400e9, 17e9, 0.01, "the model's card: 400 B, 17 B, with the images"),
 }
 """Published parameters, active ones, the tolerance and the source.
 
@@ -340,18 +340,19 @@ def test_windows_of_gemma_and_llama_are_in_their_layers(tmp_path):
     """Every other one in Gemma 2, five of six in Gemma 3, three of four in Llama 4."""
     windows = {
         name: [layer.window for layer in replace(loaded(tmp_path, name)[1], sequence=10**6).stack]
-        for name in ("gemma-2-9b", "gemma-3-27b", "gemma-3-1b", "llama-4-scout")
+        for name in ("gemma-2-9b", "gemma-3-27b", "gemma-3-1b", "llama4-scout")
     }
 
     assert windows["gemma-2-9b"] == [4096, None] * 21
     assert windows["gemma-3-27b"] == ([1024] * 5 + [None]) * 10 + [1024] * 2
     assert windows["gemma-3-1b"] == ([512] * 5 + [None]) * 4 + [512] * 2
-    assert windows["llama-4-scout"] == ([8192] * 3 + [None]) * 12
+    assert windows["llama4-scout"] == ([8192] * 3 + [None]) * 12
+    assert loaded(tmp_path, "llama4-scout")[1].window.chunked
 
 
 def test_experts_of_llama_4_are_in_every_layer_or_in_every_other_one(tmp_path):
     """Scout has them everywhere, Maverick in layers 1, 3, ..., each with a shared one."""
-    scout, maverick = (loaded(tmp_path, f"llama-4-{name}")[1] for name in ("scout", "maverick"))
+    scout, maverick = (loaded(tmp_path, f"llama4-{name}")[1] for name in ("scout", "maverick"))
 
     assert [layer.experts for layer in scout.stack] == [True] * 48
     assert [layer.experts for layer in maverick.stack] == [False, True] * 24
@@ -359,12 +360,12 @@ def test_experts_of_llama_4_are_in_every_layer_or_in_every_other_one(tmp_path):
 
 
 def test_what_a_model_file_cannot_express_is_said():
-    """Soft caps, chunks, partial rotary positions, images and prediction modules are remarks."""
-    gemma, llama = imported("gemma-3-27b"), imported("llama-4-scout")
+    """Soft caps, norms, partial rotary positions, images and prediction modules are remarks."""
+    gemma, llama = imported("gemma-3-27b"), imported("llama4-scout")
 
     assert imported("gemma-2-9b").draft.notes[0].startswith("attn_logit_softcapping: has no weigh")
     assert any("different bases" in note for note in gemma.draft.notes)
-    assert any("chunks of 8,192 tokens" in note for note in llama.draft.notes)
+    assert any("without weights" in note for note in llama.draft.notes)
     assert any("only the text" in note for note in llama.draft.notes)
     assert any("partial rotary" in note for note in imported("glm-4.5").draft.notes)
     assert "# only the text is imported" in llama.text

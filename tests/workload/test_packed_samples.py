@@ -1,5 +1,6 @@
-"""Packed samples: attention is that of each sample alone, and padding is no throughput."""
+"""Packed samples and chunks: attention is that of each alone, and padding is no throughput."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -8,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boxes import training
+from clustersim.catalog.records.models import WindowShape
 from clustersim.errors import ClustersimError
 from clustersim.scenario.entries import entry
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
-from clustersim.workload.flops import model_flops
+from clustersim.workload.flops import attention_flops, model_flops
 from clustersim.workload.model import Layer, attended_tokens, build_model
 
 MODEST = settings(max_examples=20, deadline=None)
@@ -76,6 +78,51 @@ def test_a_window_sees_no_more_than_its_sample():
     for window in (None, 64, 256, 1024):
         assert model.pairs(Layer(window=window)) == 16 * short.pairs(Layer(window=window))
     assert model_flops(model, 1) == model_flops(short, 16)
+
+
+def chunked(sequence, tokens, full_every=None):
+    """Return a model of one layer or more with attention in chunks."""
+    model = build_model(entry("model", "llama3-8b").record, sequence, 1, 1)
+    return replace(model, window=WindowShape(tokens=tokens, chunked=True, full_every=full_every))
+
+
+@MODEST
+@given(st.integers(1, 300), st.integers(1, 400))
+def test_a_query_sees_the_tokens_of_its_chunk_before_it(sequence, tokens):
+    """Pairs by enumeration, without half of the diagonal; of a long chunk they are all."""
+    model = chunked(sequence, tokens)
+    layer = Layer(window=tokens, chunked=True)
+    visible = sum(query % tokens + 1 for query in range(sequence))
+
+    assert model.pairs(layer) == pytest.approx(visible - sequence / 2)
+    assert model.pairs(layer) <= model.pairs(Layer(window=tokens)) * (1 + 1e-12)
+    if tokens >= sequence:
+        assert model.layer(0) == DENSE
+        assert model.pairs(layer) == model.pairs(DENSE)
+        assert model.seen(layer) == model.seen(DENSE)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 7])
+def test_chunks_have_the_flops_of_as_many_sequences(chunks):
+    """Attention of n chunks of c tokens is that of n sequences of c, forward and backward."""
+    one, many = chunked(512 * chunks, 512), chunked(512, 512)
+
+    assert model_flops(one, 1) == pytest.approx(model_flops(many, chunks))
+    assert attention_flops(one) == 4 * 32 * chunks * 512 * 512 * 32 * 128
+    job = build_job(step(1, 512 * chunks, "model.window={tokens: 512, chunked: true}"))
+    short = build_job(step(chunks, 512))
+    layers = Layer(window=512, chunked=True) if chunks > 1 else DENSE, DENSE
+    assert job.layers.ops(layers[0]) == short.layers.ops(layers[1])
+
+
+def test_chunks_are_faster_than_windows_and_full_attention():
+    """A step over 32,768 tokens: chunks skip half of a window, every fourth layer is whole."""
+    keys = "", ", chunked: true", ", chunked: true, full_every: 4"
+    window, chunks, some = (
+        simulate(step(1, 32768, f"model.window={{tokens: 4096{each}}}")).step_time for each in keys
+    )
+
+    assert chunks < window < some < simulate(step(1, 32768)).step_time
 
 
 def test_kernels_that_write_the_matrix_compute_all_of_it():

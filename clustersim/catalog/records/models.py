@@ -43,10 +43,12 @@ FAMILIES: Final[Mapping[str, Mapping[str, Any]]] = {
 class WindowShape(Strict):
     """Sliding-window attention: `tokens` that a query sees, in one of `every` layers, the first.
 
-    Of `full_every` layers the last one has no window.
+    Of `full_every` layers the last one has no window. A `chunked` window does not slide: a query
+    sees the tokens before it in its chunk of `tokens`.
     """
 
     tokens: Count
+    chunked: bool = False
     every: Count = 1
     full_every: Count | None = None
 

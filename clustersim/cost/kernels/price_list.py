@@ -152,7 +152,7 @@ class KernelPrices:
         return self._predict(kind, DECODE, kernel, shapes)
 
     def prefill(
-        self, kernel: str, head: Head, queries: Floats, keys: Floats, prompts: float = 1
+        self, kernel: str, head: Head, queries: Floats, keys: Floats, prompts: Floats | float = 1
     ) -> Floats:
         """Return the times of causal attention of the last `queries` of `keys` tokens [s].
 

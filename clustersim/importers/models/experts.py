@@ -143,6 +143,7 @@ def llama4_text(config: Config) -> Shape:
     return {
         **shape,
         "biases": ATTENTION if config.flag("attention_bias", False) else [],
+        "qk_norm": _unweighted_norms(config),
         "window": _chunks(config, shape["layers"]),
         "experts": {
             "count": config.count("num_local_experts", default=16),
@@ -165,10 +166,19 @@ def _every(config: Config, layers: int) -> int:
     return every
 
 
+def _unweighted_norms(config: Config) -> bool:
+    """Return whether queries and keys are normalised, with a remark on their weights."""
+    normalised = config.flag("use_qk_norm", True)
+    if normalised:
+        config.notes.append(
+            "norms of queries and keys are modelled in all layers and with weights: those of the"
+            " model are in layers with rotary positions, without weights"
+        )
+    return normalised
+
+
 def _chunks(config: Config, layers: int) -> dict[str, Any] | None:
-    """Return chunked attention as a window: of all layers with rotary positions."""
-    if config.flag("use_qk_norm", True):
-        config.notes.append("norms of queries and keys have no weights, and are not modelled")
+    """Return the chunks of attention, in all layers with rotary positions."""
     interval = config.count("no_rope_layer_interval", default=4)
     rotary = config.items("no_rope_layers") or [(i + 1) % interval != 0 for i in range(layers)]
     if len(rotary) != layers:
@@ -177,8 +187,5 @@ def _chunks(config: Config, layers: int) -> dict[str, Any] | None:
     if config.given("attention_chunk_size") and config.value("attention_chunk_size") is None:
         return None
     tokens = config.count("attention_chunk_size", default=8192)
-    config.notes.append(
-        f"attention in chunks of {tokens:,} tokens is modelled as a window of as many: the same up"
-        " to this length of a sequence, and up to twice the visible tokens in longer ones"
-    )
-    return window_of(config, tokens, [CHUNKED if turned else FULL for turned in rotary])
+    window = window_of(config, tokens, [CHUNKED if turned else FULL for turned in rotary])
+    return window and {**window, "chunked": True}

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from clustersim.catalog.records.engines import EngineRecord
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.errors import PlanError
 from clustersim.inference.formats import Formats
 from clustersim.inference.layout import Layout
 from clustersim.inference.replica import build_replica
 from clustersim.inference.step_costs import NO_DRAFTING, Drafting, StepCosts
+from clustersim.inference.tables import MOST_KEYS
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.serving import (
     FormatsFile,
@@ -84,7 +86,7 @@ def _step_costs(
 ) -> StepCosts:
     """Return the costs of a step of a replica; problems with the file and line of their keys."""
     scenario = loaded.scenario
-    model = build_model(scenario.model, scenario.model.sequence, 1, file.tensor)
+    model = _served(scenario.model, file.tensor)
     layout = Layout(file.tensor, file.pipeline, file.expert, file.attention_data, file.context)
     formats, shares = formats_of(scenario), _shares(scenario, model, file.expert)
     try:
@@ -96,6 +98,12 @@ def _step_costs(
         located = [f"{loaded.where(*key.split('.'))}: {text}" for key, _, text in lines]
         raise PlanError("\n".join(located)) from None
     return StepCosts(replica, drafting, most_tokens)
+
+
+def _served(record: ModelRecord, tensor: int) -> Transformer:
+    """Return a model whose requests may exceed the sequences of its training, and its windows."""
+    longest = record.sequence if record.positions == "learned" else MOST_KEYS
+    return build_model(record, max(record.sequence, longest), 1, tensor)
 
 
 def _engine(engine: EngineRecord, file: ReplicaFile) -> EngineRecord:
@@ -123,7 +131,7 @@ def _drafting(
             f"speculation: a draft model needs one stage, not {file.pipeline}"
             " (plan.pipeline: 1, or share instead of draft)"
         )
-    model = build_model(speculation.draft, speculation.draft.sequence, 1, file.tensor)
+    model = _served(speculation.draft, file.tensor)
     layout = Layout(file.tensor, attention_data=file.attention_data, context=file.context)
     formats = formats_of(scenario)._replace(attention=None, experts=None)
     replica = build_replica(cluster, model, layout, formats, scenario.engine, first=first)

@@ -135,13 +135,13 @@ def _math(shard: Slice, layer: Layer) -> Core:
 def _flash(shard: Slice, layer: Layer) -> Core:
     r"""Two products over the visible pairs of tokens, five backward.
 
-    The pairs are those of each packed sample alone, whose kernels have the lengths (``cu_seqlens``
-    of FlashAttention and Transformer Engine). The backward recomputes the scores. Dao 2023,
-    arXiv:2307.08691. Shared keys and values are read in place, unless the framework
+    The pairs are those of each packed sample or chunk alone, whose kernels have the lengths
+    (``cu_seqlens`` of FlashAttention and Transformer Engine). The backward recomputes the scores.
+    Dao 2023, arXiv:2307.08691. Shared keys and values are read in place, unless the framework
     copies them to each query first.
     """
     m, w = shard.model, shard.width
-    d, e, samples = m.head_size, m.value_size, shard.micro * m.sequence / m.attended
+    d, e, samples = m.head_size, m.value_size, shard.micro * m.sequence / m.length(layer)
     pairs = shard.micro * shard.heads * m.pairs(layer) / shard.context
     made = shard.tokens * shard.heads * e
     repeated = shard.kernels.kv_repeated
