@@ -13,7 +13,7 @@ SLOWED = {
     "fugaku-blocks": 1.0,
     "meta-hashed-neighbours": 1.901,
     "superpod-failed-spine": 1.373,
-    "h800-decode-next-to-training": 1.367,
+    "h800-decode-next-to-training": 1.362,
     "superpod-hashed-neighbours": 1.373,
     "superpod-two-175b": 1.0,
     "selene-checkpoint-storm": 1.340,

@@ -12,13 +12,10 @@ proportion to theirs.  Benchmarks have the closed form (`cost.closed_form`), fit
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from clustersim.cost.surfaces.exchange import NCCL, TWICE, transfer_parts
+from clustersim.cost.surfaces.exchange import LIBRARY, TWICE, transfer_parts
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.cost.surfaces.surface import Surface
 from clustersim.topology.accelerator import Accelerator, KernelFits
-
-LIBRARY: Final = NCCL
-"""The collective library among measured kernels, which the files of machines model."""
 
 MOST_DEVICES: Final = 8
 """Devices of the largest groups in tables.  Their hops are those of a ring; in larger groups of a

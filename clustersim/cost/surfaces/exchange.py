@@ -115,8 +115,9 @@ OWN: Final = ("trtllm", "vllm-custom-", "sglang-customallreduce-")
 """How the names of engines' own all-reduces begin: TensorRT-LLM, `allReduceKernels`, and vLLM,
 `custom_all_reduce`, which SGLang has as well."""
 
-NCCL: Final = "nccl"
-"""The library whose protocol LL stores a flag next to each four bytes: NCCL, `prims_ll.h`."""
+LIBRARY: Final = "nccl"
+"""The collective library that files of machines model.  Its protocol LL stores a flag next to each
+four bytes: NCCL, `prims_ll.h`."""
 
 
 def in_node_terms(variant: str) -> tuple[Term, ...]:
@@ -127,9 +128,9 @@ def in_node_terms(variant: str) -> tuple[Term, ...]:
 
 def _quick_terms(variant: str) -> tuple[Term, ...]:
     """Return the terms of the path of small buffers."""
-    if variant != NCCL and not variant.startswith(OWN):
+    if variant != LIBRARY and not variant.startswith(OWN):
         return ()
-    share = 0.5 if variant == NCCL else 1.0
+    share = 0.5 if variant == LIBRARY else 1.0
     return (
         Term("quick", share, 0.7, 0.02, 20),
         Term("second", 3.0e-6, 1.2, 1e-8, 1e-3, "s"),
