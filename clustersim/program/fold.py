@@ -30,7 +30,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.arrays import Booleans, Floats, Integers, first_of, multisets, numbered, ranked
+from clustersim.arrays import (
+    Booleans,
+    Floats,
+    Integers,
+    first_of,
+    mixed,
+    multisets,
+    numbered,
+    ranked,
+)
 from clustersim.program.links.tables import TrafficTable, tables_of
 from clustersim.traffic import Name, Traffic, TrafficRows, Transfers, link_rows
 
@@ -283,12 +292,13 @@ class LinksAlike(NamedTuple):
         ----------
         tables, replicas : all traffic, and how many replicas have it
         """
-        index, crossing = _index(tight, len(capacities)), np.zeros(len(tight), dtype=np.int64)
+        index = _index(tight, len(capacities))
+        alike = mixed(capacities[tight].view(np.uint64)).view(np.int64)
         chosen = np.zeros(len(capacities), dtype=np.bool_)
         chosen[tight] = True
         for kind, replica, links in _kinds((table.only(chosen), at) for table, at in tables):
-            crossing += multisets(index[links], kind * replicas + replica, len(tight))
-        of = numbered(np.stack([capacities[tight].view(np.int64), crossing]).T)
+            alike += multisets(index[links], kind * replicas + replica, len(tight))
+        of = numbered(alike[:, None])
         return cls(tight, tight[first_of(of)], of)
 
     @property
@@ -367,7 +377,7 @@ class LinkColours:
     def __init__(
         self, numbers: Integers, colours: Integers, capacities: Floats, names: Sequence[str]
     ) -> None:
-        _, first = np.unique(colours, return_index=True)
+        first = first_of(colours)
         self.capacities = tuple(capacities[numbers[first]].tolist())
         self.names = tuple(names[link] for link in numbers[first].tolist())
         self._numbers, self.colours = numbers, colours

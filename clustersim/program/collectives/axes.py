@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.arrays import Floats, Integers, numbered
+from clustersim.arrays import Floats, Integers, first_of, numbered
 from clustersim.cost.closed_form import Cost
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator
@@ -78,11 +78,12 @@ class AxisGroups:
         self.classes = np.empty(sum(len(rows) for rows, _ in parts), dtype=np.int64)
         self._examples: list[tuple[Communicator, int]] = []
         for rows, communicator in self._parts:
-            for index, signature in enumerate(communicator.signatures(operations)):
-                number = numbers.setdefault(signature, len(numbers))
-                if number == len(self._examples):
+            of_row, signatures = communicator.signatures(operations)
+            for index, signature in zip(first_of(of_row).tolist(), signatures, strict=True):
+                if numbers.setdefault(signature, len(numbers)) == len(self._examples):
                     self._examples.append((communicator, index))
-                self.classes[rows[index]] = number
+            known = np.array([numbers[signature] for signature in signatures])
+            self.classes[rows] = known[of_row]
 
     @property
     def ranks(self) -> int:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustersim.arrays import Floats, Integers
+from clustersim.arrays import Floats, Integers, first_of, numbered
 from clustersim.cost.closed_form import Cost, bus_factor, ranked_first
 from clustersim.cost.kernels.collectives import transfer_times
 from clustersim.errors import PlanError
@@ -137,10 +137,9 @@ class Communicator:
         return self.span.nodes == 1 < self.span.ranks
 
     @cached_property
-    def _ring_pace(self) -> list[float]:
+    def _ring_pace(self) -> Floats:
         """For each row, the time in which rings carry a byte of an all-gather [s/B]."""
-        paces: list[float] = self.seconds_per_byte("ring", "all-gather").tolist()
-        return paces
+        return self.seconds_per_byte("ring", "all-gather")
 
     @property
     def rows(self) -> int:
@@ -193,7 +192,7 @@ class Communicator:
         rate = library.rates.get(operation)
         if rate is None or operation in self._fixed or not self._in_node:
             return chosen
-        ring = bus_factor("all-gather", self.span.ranks) / self._ring_pace[row]
+        ring = bus_factor("all-gather", self.span.ranks) / float(self._ring_pace[row])
         device, ranks = self.cluster.accelerator, self.span.ranks
         times = transfer_times(device, operation, ranks, nbytes / rate, ring)
         if times is None:
@@ -271,18 +270,20 @@ class Communicator:
         names = self.cluster.library.choices.get(operation, ())
         return [name for name in names if not self.obstacle(name, operation)]
 
-    def signatures(self, operations: Sequence[str]) -> list[Hashable]:
-        """Return for each row what the costs of operations depend on.
+    def signatures(self, operations: Sequence[str]) -> tuple[Integers, list[Hashable]]:
+        """Return what the costs of operations depend on: a number for each row, and by number.
 
         It is equal for groups in equivalent places on the machine.
         """
         pairs = [(name, operation) for operation in operations for name in self.choices(operation)]
         steps = (ALGORITHMS[name].steps(operation, self.span) for name, operation in pairs)
         common = self.span._replace(box=None), *zip(pairs, steps, strict=True)
-        seconds = [self.seconds_per_byte(*pair).tolist() for pair in pairs]
+        seconds = [self.seconds_per_byte(*pair) for pair in pairs]
         if self.cluster.library.rates and self._in_node:
             seconds.append(self._ring_pace)
-        return [(common, each) for each in zip(*seconds, strict=True)]
+        by_row = np.stack(seconds, axis=1)
+        numbers = numbered(by_row.view(np.int64))
+        return numbers, [(common, tuple(each)) for each in by_row[first_of(numbers)].tolist()]
 
     def seconds_per_byte(self, algorithm: str, operation: str) -> Floats:
         """Return for each row the time of a byte of the buffer on uncontended links [s/B]."""

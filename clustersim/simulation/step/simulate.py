@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from clustersim.arrays import ranked
 from clustersim.catalog.changes import Settings
 from clustersim.engine.replay import Replayed, replay, replay_sharing, result
 from clustersim.memory.peak import estimate_memory
@@ -237,6 +238,7 @@ def _folded_by_overloaded_links(
         contended = links.of_colours(attempt.contended)
         if not attempt.overloaded and not replicas.differ([folded], contended):
             return program, result(attempt.method)
-        shared = np.union1d(shared, links.of_colours(attempt.overloaded | attempt.contended))
+        more = links.of_colours(attempt.overloaded | attempt.contended)
+        shared, _ = ranked(np.concatenate([shared, more]))
         (folded,) = replicas.folded(shared)
     return None
