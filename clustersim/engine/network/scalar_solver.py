@@ -10,10 +10,16 @@ from typing import NamedTuple
 
 from clustersim.engine.clock import TimeGrid
 from clustersim.engine.network.fairness import Problem, max_min_rates
-from clustersim.engine.network.transfer import Transfer, TransferRoute
+from clustersim.engine.network.transfer import Transfer
 
 MOST_SOLUTIONS = 4096
 """Cached solutions: the same few transfers of a pipeline share links in each microbatch."""
+
+TransferClass = tuple[tuple[tuple[int, float], ...], float]
+"""Links of a component with the flows that cross each, and the maximum rate of one flow [B/s]."""
+
+ClassSizes = tuple[tuple[TransferClass, int], ...]
+"""The classes of a component, each with the number of its transfers."""
 
 
 class Solution(NamedTuple):
@@ -31,7 +37,7 @@ class ScalarSolver:
         self._grid = grid
         self._members: dict[int, Transfer] = {}
         self._ends: list[tuple[float, int]] = []
-        self._solutions: dict[tuple[object, ...], Solution] = {}
+        self._solutions: dict[ClassSizes, Solution] = {}
 
     def add(self, transfer: Transfer) -> None:
         """Add a transfer at its present rate and end."""
@@ -49,17 +55,21 @@ class ScalarSolver:
     ) -> tuple[float, int]:
         """Set the rates of one connected component; return the highest load and its link.
 
-        Transfers of one route are one class: their weights add up and their rates are equal.
+        Transfers that cross its links alike are one class: their weights add up and their rates
+        are equal.
 
         Parameters
         ----------
         links : the contended links of the component
         """
-        classes: dict[TransferRoute, list[Transfer]] = {}
+        inside = {*links}
+        classes: dict[TransferClass, list[Transfer]] = {}
         for transfer in transfers:
-            classes.setdefault(transfer.route, []).append(transfer)
-        key = (*links, *classes, *map(len, classes.values()))
-        solution = self._solutions.get(key) or self._solve(classes, links, key)
+            route = transfer.route
+            crossed = tuple([each for each in route.weight_at.items() if each[0] in inside])
+            classes.setdefault((crossed, route.rate), []).append(transfer)
+        key = tuple(zip(classes, map(len, classes.values()), strict=True))
+        solution = self._solutions.get(key) or self._solve(links, key)
         for rate, members in zip(solution.rates, classes.values(), strict=True):
             for transfer in members:
                 self.set_rate(transfer, rate, now)
@@ -71,22 +81,18 @@ class ScalarSolver:
             transfer.change_rate(rate, now, self._grid)
             heappush(self._ends, (transfer.end, transfer.number))
 
-    def _solve(
-        self,
-        classes: dict[TransferRoute, list[Transfer]],
-        links: Sequence[int],
-        key: tuple[object, ...],
-    ) -> "Solution":
-        """Return the rates of a component, and cache them for the next one of its transfers."""
+    def _solve(self, links: Sequence[int], classes: ClassSizes) -> "Solution":
+        """Return the rates of a component, and cache them for the next one of such classes."""
         index = {link: i for i, link in enumerate(links)}
         capacities = [self._capacities[link] for link in links]
-        crossed, weights = _crossings(classes, index)
-        caps = [route.rate for route in classes]
+        crossed = [[index[link] for link, _ in crossings] for (crossings, _), _ in classes]
+        weights = [[weight * size for _, weight in crossings] for (crossings, _), size in classes]
+        caps = [cap for (_, cap), _ in classes]
         rates = max_min_rates(Problem(capacities, crossed, weights, caps))
         worst = _worst_load(links, capacities, crossed, weights, rates)
         if len(self._solutions) == MOST_SOLUTIONS:
             self._solutions.clear()
-        self._solutions[key] = solution = Solution(rates, worst)
+        self._solutions[classes] = solution = Solution(rates, worst)
         return solution
 
     def postpone(self, seconds: float) -> None:
@@ -106,25 +112,6 @@ class ScalarSolver:
         while self.next_end() <= until:
             ended.append(self._members.pop(heappop(self._ends)[1]))
         return ended
-
-
-def _crossings(
-    classes: dict[TransferRoute, list[Transfer]], index: dict[int, int]
-) -> tuple[list[list[int]], list[list[float]]]:
-    """Return for each class the indices of its contended links, and how many flows cross them."""
-    links: list[list[int]] = []
-    weights: list[list[float]] = []
-    for route, members in classes.items():
-        count = len(members)
-        link_indices: list[int] = []
-        link_weights: list[float] = []
-        for link, weight in zip(route.links, route.weights, strict=True):
-            if link in index:
-                link_indices.append(index[link])
-                link_weights.append(weight * count)
-        links.append(link_indices)
-        weights.append(link_weights)
-    return links, weights
 
 
 def _worst_load(

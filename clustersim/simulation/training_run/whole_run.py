@@ -238,8 +238,8 @@ def _with_steps(
     result, cluster = stages[-1].result, loaded.scenario.cluster
     nics = nic_rate(loaded.scenario)
     bandwidth = share_for_steps(times.node_rate, nics) * float(cluster.nic.bandwidth)
-    changed = loaded.changed({"cluster.nic.bandwidth": f"{bandwidth} B/s"})
-    slower = simulate(changed).step_time / simulate(loaded).step_time
+    changed = result.loaded.changed({"cluster.nic.bandwidth": f"{bandwidth} B/s"})
+    slower = simulate(changed).step_time / result.step_time
     busy = max((link.utilisation for link in result.links if ".nic" in link.name), default=0.0)
     return with_steps(times, nics, busy, max(1.0, slower))
 
