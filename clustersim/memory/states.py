@@ -31,6 +31,7 @@ class MemoryRecipe:
     Attributes
     ----------
     weights, master, gradients, optimiser : training states of a parameter [B]
+    ends : those of the optimiser that embedding and logits have beyond these [B]
     gathered, reduced : a weight and a gradient that are gathered or reduced whole [B]
     sharded : whether the framework gathers weights or reduces gradients by layer
     frees : whether it frees gathered layers after their forward
@@ -64,6 +65,7 @@ class MemoryRecipe:
     runtime: float
     fragmentation: float | None
     master: float = 0.0
+    ends: float = 0.0
     bucket: float = 0.0
     renewed: float = 0.0
     step: float = 0.0
@@ -189,6 +191,7 @@ def state_parts(job: Job, stage: int) -> dict[str, float]:
     sharded = job.weights.on_rank(trained, sharded=zero >= 1)
     base = job.weights.on_rank(job.weights.frozen(stage).weights, sharded=zero >= 3)
     quantised = job.finetune is not None and job.finetune.quantised
+    ends = job.weights.on_rank(job.weights.ends_of_stage(stage, trained=True), sharded=zero >= 1)
     summed = recipe.sharded and not job.reduces_in_blocks  # over microbatches: reduced once a step
     return {
         "parameters": recipe.weights * job.weights.on_rank(trained, sharded=zero >= 3)
@@ -196,7 +199,7 @@ def state_parts(job: Job, stage: int) -> dict[str, float]:
         "master_weights": recipe.master * sharded,
         "gradients": recipe.gradients
         * job.weights.on_rank(trained, sharded=zero >= 2 and not summed),
-        "optimiser": recipe.optimiser * sharded,
+        "optimiser": recipe.optimiser * sharded + recipe.ends * ends,
         "quantised_base": base if quantised else 0.0,
     }
 

@@ -13,11 +13,13 @@ Software that copies the gathered shares on the host, tensor by tensor, adds the
 the device waits for them, as no other work remains in the step.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
 from clustersim.cost.compute import pass_seconds
+from clustersim.cost.kernels.products import gemm_seconds
 from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.collectives.axes import Pattern
 from clustersim.program.fold import Folded
@@ -27,6 +29,8 @@ from clustersim.program.program import Tail
 from clustersim.program.schedules.steps import WHOLE, completing
 from clustersim.timeline import FORWARD
 from clustersim.traffic import Name, Traffic
+from clustersim.workload.optimisers import matrices
+from clustersim.workload.parameters import Parameters
 
 MOST_BUCKETS = 16
 """Maximum number of pieces in which an overlapped gradient reduction is replayed."""
@@ -80,8 +84,28 @@ def _optimiser_seconds(job: Job, stage: int) -> float:
     passes, weights = job.framework.optimiser, job.weights
     trained = weights.trained(stage)
     moved = passes.held * weights.on_rank(trained)
-    moved += passes.updated * weights.on_rank(trained, sharded=job.plan.zero >= 1)
-    return pass_seconds(moved, job.cluster.accelerator) + copy_seconds(job, stage)
+    sharded = job.plan.zero >= 1
+    moved += passes.updated * weights.on_rank(trained, sharded=sharded)
+    ends = weights.on_rank(weights.ends_of_stage(stage, trained=True), sharded=sharded)
+    moved += 2 * job.framework.state[job.precision].ends * ends
+    passed = pass_seconds(moved, job.cluster.accelerator)
+    return passed + orthogonal_seconds(job, stage) + copy_seconds(job, stage)
+
+
+def orthogonal_seconds(job: Job, stage: int) -> float:
+    """Return the time of a rank's share of the Newton-Schulz iterations of a stage [s].
+
+    Each matrix is orthogonalised once, in 16 bits, by the ranks that have parts of its states:
+    Liu et al. 2025, arXiv:2502.16982, section 2.3.
+    """
+    iterations, device, work = job.framework.optimiser.iterations, job.device, Parameters()
+    layers = Counter(job.layers.of_stage(stage)) if iterations else {}
+    for layer, count in layers.items():
+        for one in matrices(job.model, layer):
+            products = (job.shard.wide("orthogonalisation", *sizes) for sizes in one.products())
+            seconds = sum(gemm_seconds(product, device) for product in products)
+            work = work.plus(one.number.scaled(count * iterations * seconds))
+    return job.weights.on_rank(work, sharded=job.plan.zero >= 1)
 
 
 # --- gathers of new weights -----------------------------------------------------------------------

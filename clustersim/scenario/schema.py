@@ -40,6 +40,7 @@ from clustersim.scenario.training import Training, TrainingFile
 from clustersim.workload.finetune import ENDS
 from clustersim.workload.model import attended_tokens
 from clustersim.workload.ops import MODULES
+from clustersim.workload.optimisers import OPTIMISERS
 
 METRICS = (
     "step_time_s",
@@ -384,6 +385,9 @@ class ScenarioBase(Expecting):
         | Annotated[RecomputeFile, Tag("table")],
         Discriminator(lambda value: "table" if isinstance(value, dict | RecomputeFile) else "mode"),
     ] = "none"
+    optimiser: Literal[tuple(OPTIMISERS)] = Field(  # type: ignore[valid-type]
+        "adamw", description="optimiser; AdamW is that of the framework's profile"
+    )
     offload: OffloadFile = OffloadFile()
     finetune: FinetuneFile | None = None
     collectives: dict[Operation, Algorithm] = Field(

@@ -589,7 +589,7 @@ def test_a_run_of_llm_foundry_is_the_scenario_that_it_launches():
     assert data["batch"] == {"sequence": 2048, "global": 512, "micro": 4}
     assert data["plan"] == {"zero": 3, "data": 32, "shard": 16}
     assert (data["model"]["positions"], data["model"]["biases"]) == ("alibi", [])
-    assert data["framework"]["state"] == {"bf16": {"optimiser": 4}}
+    assert data["optimiser"] == "lion"
 
 
 def test_adapters_of_axolotl_are_those_of_the_scenario():
@@ -654,14 +654,16 @@ def test_a_command_of_litgpt_wins_over_the_file_that_it_names():
         (FOUNDRY, "fsdp_config: {device_mesh: [4, 16]}", "plan.shard", 16),
         (FOUNDRY, "fsdp_config: {activation_cpu_offload: true}", "offload.activations", True),
         (FOUNDRY, "tp_config: {tensor_parallel_degree: 2}", "plan.tensor", 2),
-        (MPT, "optimizer: {name: decoupled_lionw_8b}", "framework.state.bf16.optimiser", 1),
+        (MPT, "optimizer: {name: decoupled_lionw_8b}", "optimiser", "lion-8bit"),
         (AXOLOTL, "adapter: lora", "finetune.method", "lora"),
         (AXOLOTL, "adapter: lora\nload_in_8bit: true", "finetune.bits", 8),
         (AXOLOTL, "adapter: lora\npeft_use_dora: true", "finetune.method", "dora"),
         (AXOLOTL, "fsdp: [shard_grad_op, auto_wrap]", "plan.reshard", False),
         (AXOLOTL, "fsdp: full_shard auto_wrap offload", "offload.optimiser", True),
         (AXOLOTL, "fsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}", "plan.shard", 8),
-        (AXOLOTL, "optimizer: paged_adamw_8bit", "framework.state.bf16.optimiser", 2),
+        (AXOLOTL, "optimizer: paged_adamw_8bit", "optimiser", "paged-adamw-8bit"),
+        (AXOLOTL, "optimizer: adamw_torch_4bit", "optimiser", "adamw-4bit"),
+        (AXOLOTL, "optimizer: muon", "optimiser", "muon"),
         (AXOLOTL, "gradient_checkpointing: offload", "offload.activations", True),
         (AXOLOTL, "bf16: false\ntf32: true", "precision", "tf32"),
         (AXOLOTL, "deepspeed: zero3_bf16_cpuoffload_params.json", "offload", {"parameters": True}),

@@ -33,7 +33,7 @@ class StateBytes(Strict):
     `gradients.sharded_collective`.  `renewed` is those of `gradients` that are freed before each
     backward and allocated again in it.  `step` is `memory.step` of this recipe, without a `norm`,
     where it differs.  `saved` is what a checkpoint has: `weights`, `master` and `optimiser` if
-    missing.
+    missing.  `ends` is what embedding and logits have of the optimiser beyond `optimiser`.
     """
 
     weights: Fact[NotNegative]
@@ -46,6 +46,7 @@ class StateBytes(Strict):
     accumulation: Fact[NotNegative] | None = None
     reduced: Fact[NotNegative] | None = None
     collective: Fact[Literal["all-reduce", "reduce-scatter"]] | None = None
+    ends: Usual[NotNegative] = 0.0
 
 
 class ReplayFacts(Strict):
@@ -192,12 +193,14 @@ class OptimiserFacts(Strict):
 
     `held` is the bytes moved for each parameter that a rank holds (its gradients are cleared,
     scaled and averaged), `updated` for each one whose state it owns. `host_updated` is the latter
-    in host memory where the host runs the optimiser; the same if missing.
+    in host memory where the host runs the optimiser; the same if missing. `iterations` is those of
+    Newton and Schulz on each matrix of a layer, which ranks with parts of its states share.
     """
 
     held: Fact[NotNegative]
     updated: Fact[NotNegative]
     host_updated: Fact[NotNegative] | None = None
+    iterations: Usual[Whole] = 0
 
 
 class GradientFacts(Strict):

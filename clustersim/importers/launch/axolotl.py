@@ -19,8 +19,8 @@ from clustersim.importers.launch.adapters import put_adapters
 from clustersim.importers.launch.deepspeed import options_of_file, put_engine
 from clustersim.importers.launch.fsdp import (
     STRATEGIES,
-    put_moments,
     put_narrow_states,
+    put_optimiser,
     put_sharding,
 )
 from clustersim.importers.launch.options import Option
@@ -173,7 +173,7 @@ def _finish(given: Given) -> None:
         whole = given.values["plan.zero"] == 0
         if whole and adapter is None and precision == "bf16":
             put_narrow_states(given)
-        put_moments(given, 2 if adapter or whole else 4)
+        put_optimiser(given)
     _memory(given)
 
 
@@ -251,7 +251,7 @@ def _engine(given: Given, precision: str) -> None:
             if named[part]:
                 given.put(f"offload.{part}", True, "of.deepspeed")
     put_engine(given, precision)
-    put_moments(given)
+    put_optimiser(given)
 
 
 def _memory(given: Given) -> None:

@@ -7,11 +7,11 @@ FullyShardedDataParallelPlugin.
 """
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from clustersim.importers.launch.options import Option
 from clustersim.importers.launch.table import Given, Read, Reads, flag, one_of
+from clustersim.workload.optimisers import OPTIMISERS
 
 STRATEGIES: Final = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD")
 """Strategies of sharding, in the order of their numbers from 1."""
@@ -70,25 +70,20 @@ def put_narrow_states(given: Given) -> None:
     given.usual("framework.sharding.reduce", 2)
 
 
-_MOMENTS: Final[Mapping[str, int]] = {"adafactor": 0, "sgd": 1, "lion": 1, "adam": 2}
+_KINDS: Final = ("adafactor", "adam", "lion", "muon", "sgd")
 _OTHER: Final = ("galore", "apollo")
 
 
-def put_moments(given: Given, width: int = 4) -> None:
-    """State the moments of an optimiser by its name, unless they are those of AdamW.
-
-    Sums of rows and columns, as Adafactor has them, take no memory.
-
-    Parameters
-    ----------
-    width : of a moment whose bits are not in the name [B]
-    """
+def put_optimiser(given: Given) -> None:
+    """State an optimiser by its name in a trainer, `paged_adamw_8bit`, unless it is AdamW."""
     name = str(given.pop("optimiser", "adam")).lower().replace("_", "").replace("-", "")
-    moments = next((number for part, number in _MOMENTS.items() if part in name), None)
-    if moments is None or any(part in name for part in _OTHER):
+    kind = next((kind for kind in _KINDS if kind in name), None)
+    if kind is None or any(part in name for part in _OTHER):
         given.notes.append(f"the optimiser {name} is modelled as AdamW")
         return
-    bits = re.search(r"[48]", name)
-    if moments != 2 or bits:
-        key = f"framework.state.{given.values['precision']}.optimiser"
-        given.values[key] = moments * (int(bits[0]) / 8 if bits else width)
+    kind, bits = "adamw" if kind == "adam" else kind, re.search(r"[48]", name)
+    narrow = f"{kind}-{bits[0]}bit" if bits else kind
+    names = (f"paged-{narrow}" if "paged" in name else narrow, narrow, kind)
+    known = next(each for each in names if each in OPTIMISERS)
+    if known != "adamw":
+        given.put("optimiser", known, "of.optimiser")

@@ -17,8 +17,8 @@ from typing import Any, Final
 from clustersim.importers.launch import commands
 from clustersim.importers.launch.adapters import put_adapters
 from clustersim.importers.launch.fsdp import (
-    put_moments,
     put_narrow_states,
+    put_optimiser,
     put_sharding,
 )
 from clustersim.importers.launch.options import Option, positionals
@@ -225,7 +225,7 @@ def _precision(given: Given) -> None:
     elif stated == "bf16-mixed":
         given.usual("framework.sharding.gather", 4)
         given.usual("framework.sharding.reduce", 2)
-    put_moments(given, 2 if narrow else 4)
+    put_optimiser(given)
 
 
 _MODULES: Final = {

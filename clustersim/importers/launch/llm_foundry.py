@@ -16,7 +16,7 @@ from typing import Any, Final
 from clustersim.importers.launch.adapters import put_adapters
 from clustersim.importers.launch.fsdp import (
     PREFETCH,
-    put_moments,
+    put_optimiser,
     put_sharding,
     strategy,
 )
@@ -155,7 +155,7 @@ def _finish(given: Given) -> None:
         _shape(given)
     _attention(given, named)
     _sharding(given)
-    put_moments(given)
+    put_optimiser(given)
     if given.pop("adapter") or "of.rank" in given.values:
         put_adapters(given)
 

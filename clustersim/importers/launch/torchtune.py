@@ -12,9 +12,9 @@ from typing import Final
 
 from clustersim.importers.launch.adapters import put_adapters
 from clustersim.importers.launch.fsdp import (
-    put_moments,
     put_narrow_states,
     put_offload,
+    put_optimiser,
     strategy,
 )
 from clustersim.importers.launch.options import Option
@@ -107,7 +107,7 @@ def _precision(given: Given) -> None:
     narrow = given.pop("fp8")
     if given.values["precision"] == "bf16":
         put_narrow_states(given)
-    put_moments(given, 2 if given.values["precision"] == "bf16" else 4)
+    put_optimiser(given)
     if narrow:
         given.put("precision", "fp8", "of.fp8")
 

@@ -7,6 +7,7 @@ from threading import local
 from typing import Any, Final
 
 from clustersim.answers import answer_from
+from clustersim.bounded_cache import BoundedCache
 from clustersim.catalog.files import is_file
 from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.catalog.tree import nearest
@@ -27,6 +28,7 @@ from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.model import Transformer, build_model
 from clustersim.workload.ops import MODULES, SELECTIVE, Offload, Recompute
+from clustersim.workload.optimisers import OPTIMISERS, with_optimiser
 from clustersim.workload.parameters import multiplied
 from clustersim.workload.routing import (
     BALANCED,
@@ -73,6 +75,21 @@ def model_of(scenario: Scenario) -> Transformer:
     batch, multiple = scenario.batch, scenario.framework.vocab_multiple
     tensor = scenario.plan.tensor
     return build_model(scenario.model, batch.sequence, multiple, tensor, batch.sample)
+
+
+def framework_of(scenario: Scenario) -> FrameworkRecord:
+    """Return the framework of a scenario with its optimiser; the same object for the same ones."""
+    framework, name, precision = scenario.framework, scenario.optimiser, scenario.precision
+
+    def compute() -> tuple[FrameworkRecord, FrameworkRecord]:
+        return framework, with_optimiser(framework, precision, OPTIMISERS[name])
+
+    made: FrameworkRecord = _FRAMEWORKS.get((id(framework), precision, name), 1, compute)[1]
+    return made
+
+
+_FRAMEWORKS: Final = BoundedCache(64, 1)
+"""The latest frameworks; one that is kept has its number to itself."""
 
 
 def cluster_of(loaded: Loaded, draw: Draw = DRAWN) -> Cluster:
@@ -145,7 +162,7 @@ def assembled_job(
         plan=placement.plan,
         placement=placement,
         schedule=schedule,
-        framework=scenario.framework,
+        framework=framework_of(scenario),
         precision=scenario.precision,
         recompute=recompute_of(scenario.recompute),
         offload=Offload(**scenario.offload.model_dump()),

@@ -14,6 +14,7 @@ from clustersim.program.schedules import SCHEDULES, Schedule
 from clustersim.scenario.disturbances import unfolds
 from clustersim.scenario.load import Loaded
 from clustersim.workload.model import Transformer
+from clustersim.workload.optimisers import OPTIMISERS
 
 MOST_BLOCKS: Final = 20_000_000
 """Blocks of one replica that are replayed at most: a hundred times a trillion-parameter step."""
@@ -53,7 +54,7 @@ def check_layout(loaded: Loaded, schedule: Schedule, layout: Plan, model: Transf
 
 def scenario_problems(loaded: Loaded, model: Transformer) -> list[str]:
     """Return what is wrong with a scenario whatever its layout is."""
-    return [*_precision(loaded), *_finetune(loaded), *_routing(loaded, model)]
+    return [*_precision(loaded), *_optimiser(loaded), *_finetune(loaded), *_routing(loaded, model)]
 
 
 def _sizes(loaded: Loaded, layout: Plan) -> Iterator[str]:
@@ -91,6 +92,23 @@ def _precision(loaded: Loaded) -> Iterator[str]:
             f"{loaded.where('precision')}: '{scenario.framework.name}' does not define optimiser"
             f" states for '{scenario.precision}' (it does for"
             f" {listed(scenario.framework.state) or 'none'})"
+        )
+
+
+def _optimiser(loaded: Loaded) -> Iterator[str]:
+    """Check that matrices that are orthogonalised are whole, and on the devices."""
+    scenario, offload = loaded.scenario, loaded.scenario.offload
+    if not OPTIMISERS[scenario.optimiser].iterations:
+        return
+    if scenario.finetune is not None and scenario.finetune.method != "full":
+        yield (
+            f"{loaded.where('optimiser')}: '{scenario.optimiser}' is not modelled for adapters"
+            " (adamw, or finetune.method: full)"
+        )
+    if offload.optimiser or offload.parameters:
+        yield (
+            f"{loaded.where('optimiser')}: '{scenario.optimiser}' is not modelled on the host"
+            " (adamw, or no offload of optimiser and parameters)"
         )
 
 

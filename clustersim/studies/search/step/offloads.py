@@ -3,6 +3,7 @@
 from typing import Final
 
 from clustersim.scenario.load import Loaded
+from clustersim.simulation.step.build import framework_of
 
 OFFLOADS: Final = ((), ("optimiser",), ("parameters",), ("parameters", "activations"))
 """What the host holds, in the order in which it is tried: less of it is faster."""
@@ -17,8 +18,11 @@ def offloads_of(loaded: Loaded) -> tuple[tuple[str, ...], ...]:
 def _hosts_hold(loaded: Loaded) -> bool:
     """Whether the hosts have memory for gradients and states, as each offload of states needs."""
     scenario = loaded.scenario
-    host, state = scenario.cluster.node.host, scenario.framework.state.get(scenario.precision)
-    if host is None or state is None or scenario.finetune is not None:
+    host = scenario.cluster.node.host
+    if host is None or scenario.precision not in scenario.framework.state:
         return host is not None
+    if scenario.finetune is not None:
+        return True
+    state = framework_of(scenario).state[scenario.precision]
     needed = scenario.model.parameters * (state.gradients + state.optimiser)
     return needed <= host.memory * scenario.cluster.nodes
