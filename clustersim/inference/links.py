@@ -14,8 +14,8 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.records.engines import EngineCollectives
 from clustersim.cost import closed_form
-from clustersim.cost.kernels.collectives import LIBRARY
 from clustersim.cost.kernels.price_list import KernelPrices, LinkRates
+from clustersim.cost.surfaces.exchange import LIBRARY
 from clustersim.inference.layout import Layout
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.topology.cluster import Cluster
