@@ -72,6 +72,11 @@ def check_replica(layout: Layout, model: Transformer, devices: int) -> None:
         with one line for each problem.
     """
     problems = []
+    if model.pattern is not None:
+        problems.append(
+            f"model: layers of a pattern, which '{model.name}' has, are modelled in training only"
+            " (clustersim run, or another model)"
+        )
     if layout.devices > devices:
         problems.append(
             f"plan: a replica needs {layout.devices} devices, but the cluster has {devices}"

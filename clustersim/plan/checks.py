@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from clustersim.catalog.records.frameworks import FrameworkRecord
+from clustersim.catalog.records.models import MambaShape
 from clustersim.plan.parallelism import AXES, Plan, with_ends
 from clustersim.workload.model import Transformer
 
@@ -145,6 +146,7 @@ def _fill(plan: Plan, devices: int) -> str:
 def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
     problems = []
     counts = {"attention heads": model.heads, "ffn columns": model.ffn}
+    counts |= {"Mamba groups": model.mamba.groups} if model.mamba else {}
     uneven = [f"{count} {what}" for what, count in counts.items() if count % plan.tensor]
     if uneven:
         allowed = [t for t in divisors(math.gcd(*counts.values())) if t <= 2 * plan.tensor]
@@ -249,12 +251,24 @@ def _context(plan: Plan, model: Transformer, framework: FrameworkRecord, where: 
             f"{here}: {plan.context} needs sequences of a multiple of {pieces} tokens, not"
             f" {model.sequence} (nearest: {model.sequence // pieces * pieces or pieces})"
         ]
+    if model.mamba and (problem := _scanned(plan, model.mamba)):
+        return [f"{here}: {plan.context} {problem} of '{model.name}'"]
     if plan.context_method == "ulysses" and model.heads // plan.tensor % plan.context:
         return [
             f"{here}: {plan.context} does not divide the {model.heads // plan.tensor} heads of a"
             f" tensor rank (context x tensor divides {model.heads}; or context_method: ring)"
         ]
     return []
+
+
+def _scanned(plan: Plan, shape: MambaShape) -> str:
+    """Return why context ranks cannot share the heads that a tensor rank scans, if they cannot."""
+    heads, groups = shape.heads // plan.tensor, shape.groups // plan.tensor
+    if heads % plan.context:
+        return f"does not divide the {heads} Mamba heads of a tensor rank"
+    if groups % plan.context and plan.context % groups:
+        return f"neither divides nor is a multiple of the {groups} Mamba groups of a tensor rank"
+    return ""
 
 
 def _experts(plan: Plan, model: Transformer, framework: FrameworkRecord, where: Where) -> list[str]:

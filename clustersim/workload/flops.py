@@ -12,6 +12,7 @@ exceed what runs, and can exceed the peak of a device.  HFU counts what runs.
 from collections import Counter
 from collections.abc import Collection, Iterable
 
+from clustersim.catalog.records.models import MambaShape
 from clustersim.workload.model import Layer, Transformer
 
 
@@ -25,8 +26,10 @@ def layer_forward_flops(model: Transformer, layer: Layer) -> dict[str, float]:
     packed.
     """
     s, h = model.sequence, model.hidden
-    flops = _attention(model, layer)
+    flops = _mixer(model, layer)
     mats, shape = (3 if model.gated else 2), model.experts
+    if not layer.mlp:
+        return flops
     if layer.experts and shape is not None:
         flops["router"] = 2.0 * s * h * shape.count
         for kind, active in (("expert", shape.top_k), ("shared", shape.shared)):
@@ -36,6 +39,54 @@ def layer_forward_flops(model: Transformer, layer: Layer) -> dict[str, float]:
         flops["up"] = 2.0 * s * (mats - 1) * h * model.ffn
         flops["down"] = 2.0 * s * h * model.ffn
     return flops
+
+
+def _mixer(model: Transformer, layer: Layer) -> dict[str, float]:
+    if layer.mixer is None:
+        return {}
+    return _mamba(model) if layer.mixer == "mamba" else _attention(model, layer)
+
+
+def _mamba(model: Transformer) -> dict[str, float]:
+    s, h, shape = model.sequence, model.hidden, model.mamba
+    assert shape is not None
+    return {
+        "mamba in": 2.0 * s * h * shape.columns,
+        "scan": scan_flops(shape, s),
+        "mamba out": 2.0 * s * shape.inner * h,
+    }
+
+
+def scan_flops(shape: MambaShape, tokens: int) -> float:
+    r"""Return the forward FLOPs of a scan of Mamba-2 over a sequence, by chunks [FLOP].
+
+    .. math:: 2 s [g q n + i (q + 2 n)]
+
+    with g groups of n numbers, the width i of all heads and chunks of q tokens: the products of
+    outputs and inputs of the states within a chunk, their product with the tokens, the state of
+    each chunk, and what it adds to the next. Dao and Gu 2024, arXiv:2405.21060, section 6.
+
+    >>> shape = MambaShape(heads=2, head_size=4, groups=1, state=8, chunk=16)
+    >>> scan_flops(shape, 32)
+    24576.0
+    """
+    within = shape.groups * shape.chunk * shape.state
+    return 2.0 * tokens * (within + shape.inner * (shape.chunk + 2 * shape.state))
+
+
+def rescanned_flops(model: Transformer, sequences: int) -> float:
+    r"""Return what the backward of scans computes again, in no convention [FLOP].
+
+    .. math:: 2 s [g q n + i (q + n)]
+
+    in each layer: the products within chunks, their states, and gradients of the decay.
+    state-spaces/mamba, ``ops/triton/ssd_combined.py``, ``_mamba_chunk_scan_combined_bwd``.
+    """
+    shape, layers = model.mamba, sum(layer.mixer == "mamba" for layer in model.stack)
+    if shape is None:
+        return 0.0
+    once = scan_flops(shape, model.sequence) - 2.0 * model.sequence * shape.inner * shape.state
+    return sequences * layers * once
 
 
 def _attention(model: Transformer, layer: Layer) -> dict[str, float]:
@@ -66,7 +117,7 @@ def logits_forward_flops(model: Transformer) -> float:
 
 def attention_flops(model: Transformer) -> float:
     """Return the forward FLOPs of the two products of attention on one sequence [FLOP]."""
-    return sum(layer_forward_flops(model, layer)["attention"] for layer in model.stack)
+    return sum(layer_forward_flops(model, layer).get("attention", 0.0) for layer in model.stack)
 
 
 def model_flops(model: Transformer, sequences: int) -> float:
@@ -101,6 +152,8 @@ def masked_flops(
     s, d, e = model.sequence, model.head_size, model.value_size
     skipped = 0.0
     for layer, names in recomputed:
+        if layer.mixer != "attention":
+            continue
         forwards = 1 + ("attention" in names)
         counted = s * model.seen(layer) * (d + e) * (2 + forwards)
         skipped += counted - model.pairs(layer) * (forwards * (d + e) + 3 * d + 2 * e)

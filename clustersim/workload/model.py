@@ -1,12 +1,14 @@
-"""The model: a stack of transformer layers with an embedding below and logits above."""
+"""The model: a stack of layers with an embedding below and logits above."""
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from clustersim.answers import built_from, record
 from clustersim.catalog.records.models import (
     ExpertShape,
     LatentShape,
+    MambaShape,
     ModelRecord,
     ParallelBlock,
     WindowShape,
@@ -21,11 +23,24 @@ class Layer(NamedTuple):
     experts : whether it has a mixture of experts instead of an MLP
     window : tokens visible to a query; None for all previous ones
     chunked : whether they are those of its chunk of as many tokens
+    mixer : ``attention`` or ``mamba``; None for a layer that mixes no tokens
+    mlp : whether it has an MLP or experts
     """
 
     experts: bool = False
     window: int | None = None
     chunked: bool = False
+    mixer: Literal["attention", "mamba"] | None = "attention"
+    mlp: bool = True
+
+
+KINDS: Final[Mapping[str, Layer]] = {
+    "M": Layer(mixer="mamba", mlp=False),
+    "*": Layer(mlp=False),
+    "-": Layer(mixer=None),
+    "E": Layer(experts=True, mixer=None),
+}
+"""Layers by their letter in a pattern."""
 
 
 @record
@@ -56,6 +71,8 @@ class Transformer:
     latent : widths of multi-head latent attention, or None
     experts : the mixture of experts, or None
     window : sliding window or chunks, and their layers, or None
+    mamba : the Mamba-2 mixer, or None
+    pattern : the letter of each layer, or None where all have attention and an MLP
     """
 
     name: str
@@ -81,6 +98,8 @@ class Transformer:
     latent: LatentShape | None = None
     experts: ExpertShape | None = None
     window: WindowShape | None = None
+    mamba: MambaShape | None = None
+    pattern: str | None = None
     longest: int = 0
     sample: float = 0.0
 
@@ -105,13 +124,21 @@ class Transformer:
 
     def layer(self, index: int) -> Layer:
         """Return the properties of layer `index`, counted from 0."""
-        window, experts = self.window, self.experts
+        kind = self._kind(index)
+        window = self.window if kind.mixer == "attention" else None
+        if window is None or not _in_window(window, index) or window.tokens >= self.sequence:
+            return kind
+        return kind._replace(window=window.tokens, chunked=window.chunked)
+
+    def _kind(self, index: int) -> Layer:
+        """Return a layer without its window."""
+        if self.pattern is not None:
+            return KINDS[self.pattern[index]]
+        experts = self.experts
         routed = experts is not None and index >= experts.first_dense
         if experts is not None and routed:
             routed = (index - experts.first_dense + 1) % experts.every == 0
-        if window is None or not _in_window(window, index) or window.tokens >= self.sequence:
-            return Layer(routed)
-        return Layer(routed, window.tokens, window.chunked)
+        return Layer(routed)
 
     @property
     def attended(self) -> float:

@@ -125,10 +125,19 @@ class Matrices(NamedTuple):
 
 
 def matrices(model: Transformer, layer: Layer) -> Iterator[Matrices]:
-    """Yield the matrices of a layer; queries, keys and values are apart."""
+    """Yield the matrices of a layer; queries, keys and values are apart.
+
+    Of Mamba-2 the projection of the result only: Megatron-Core, ``ssm/mamba_mixer.py``, sets
+    ``use_muon`` of the other one to false.
+    """
     dense, hidden = Parameters(split=1), model.hidden
-    for rows, columns in _attention(model):
-        yield Matrices(rows, columns, dense)
+    if layer.mixer == "attention":
+        for rows, columns in _attention(model):
+            yield Matrices(rows, columns, dense)
+    elif layer.mixer == "mamba" and model.mamba is not None:
+        yield Matrices(hidden, model.mamba.inner, dense)
+    if not layer.mlp:
+        return
     number = 3 if model.gated else 2
     shape = model.experts
     if not layer.experts or shape is None:

@@ -1,6 +1,6 @@
 """Parameter counts, and their distribution over ranks.
 
-    layer        attention, MLP or experts, norms
+    layer        attention or Mamba-2, MLP or experts, norms
     ends         embedding and positions before the first layer, norm and logits after the last
 
 Letters: h hidden, a heads, k key and value heads, d head size, f ffn, V vocabulary.
@@ -64,14 +64,24 @@ def layer_parameters(model: Transformer, layer: Layer) -> Parameters:
 
 
 def parameters_by_part(model: Transformer, layer: Layer) -> dict[str, Parameters]:
-    """Return the parameters of one layer by part: attention, norms, and an MLP or experts."""
-    parts = {"attention": _attention(model)}
-    if layer.experts:
-        parts |= _experts(model)
-    else:
-        parts["MLP"] = _mlp(model, model.ffn)
-    norms = (1 if model.parallel_block == "one-norm" else 2) + (2 if model.output_norms else 0)
+    """Return the parameters of one layer by part: its mixer, an MLP or experts, and norms."""
+    parts = _mixer(model, layer) | _after_mixer(model, layer)
+    halves = (layer.mixer is not None) + layer.mlp
+    norms = 1 if model.parallel_block == "one-norm" else halves
+    norms += halves if model.output_norms else 0
     return parts | {"norms": Parameters(whole=norms * _norm(model, model.hidden))}
+
+
+def _mixer(model: Transformer, layer: Layer) -> dict[str, Parameters]:
+    if layer.mixer is None:
+        return {}
+    return {"Mamba": _mamba(model)} if layer.mixer == "mamba" else {"attention": _attention(model)}
+
+
+def _after_mixer(model: Transformer, layer: Layer) -> dict[str, Parameters]:
+    if not layer.mlp:
+        return {}
+    return _experts(model) if layer.experts else {"MLP": _mlp(model, model.ffn)}
 
 
 def embedding_parameters(model: Transformer) -> Parameters:
@@ -175,6 +185,21 @@ def _latent_attention(model: Transformer) -> Parameters:
         whole += h * shape.query + shape.query
         split += shape.query * a * model.head_size
     return Parameters(split=split, whole=whole)
+
+
+def _mamba(model: Transformer) -> Parameters:
+    r"""Two projections, a convolution with biases, a norm, and three numbers a head.
+
+    .. math:: h (2 i + 2 g n + a) + (k + 1) (i + 2 g n) + i + 3 a + i h
+
+    with the width i of a heads, g groups of n numbers and k taps. Megatron-Core,
+    ``ssm/mamba_mixer.py``; Hugging Face, ``NemotronHMamba2Mixer``.
+    """
+    shape = model.mamba
+    assert shape is not None
+    taps = (shape.convolution + 1) * shape.convolved
+    around = model.hidden * (shape.columns + shape.inner)
+    return Parameters(split=around + taps + shape.inner + 3 * shape.heads)
 
 
 def _mlp(model: Transformer, width: int) -> Parameters:

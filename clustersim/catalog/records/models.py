@@ -3,7 +3,7 @@
 A family sets the usual values of its keys; any key of the file wins over the family.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -38,6 +38,15 @@ FAMILIES: Final[Mapping[str, Mapping[str, Any]]] = {
     },
 }
 """Usual values of a family: of GPT-2 and 3, and of Llama and its successors."""
+
+
+LETTERS: Final[Mapping[str, str]] = {
+    "M": "Mamba-2",
+    "*": "attention",
+    "-": "MLP",
+    "E": "experts",
+}
+"""Letters of a pattern, as Megatron-Core and Nemotron-H write them."""
 
 
 class WindowShape(Strict):
@@ -108,6 +117,43 @@ class ExpertShape(Strict):
         return self
 
 
+class MambaShape(Strict):
+    """A Mamba-2 mixer: `heads` whose states have `state` numbers for each element of a head.
+
+    Heads of a group share the inputs and outputs of their states, as query heads share keys. The
+    `convolution` has as many taps, and the scan computes `chunk` tokens at once. Dao and Gu 2024,
+    arXiv:2405.21060.
+    """
+
+    heads: Count
+    head_size: Count
+    groups: Count
+    state: Count
+    convolution: Count = 4
+    chunk: Count
+
+    @property
+    def inner(self) -> int:
+        """Width of all heads."""
+        return self.heads * self.head_size
+
+    @property
+    def convolved(self) -> int:
+        """Columns of the convolution: the heads, and inputs and outputs of the states."""
+        return self.inner + 2 * self.groups * self.state
+
+    @property
+    def columns(self) -> int:
+        """Outputs of the first projection: a gate, what is convolved, and a time step a head."""
+        return self.inner + self.convolved + self.heads
+
+    @model_validator(mode="after")
+    def _even(self) -> Self:
+        if self.heads % self.groups:
+            raise ValueError(f"groups: {self.groups} does not divide the {self.heads} heads")
+        return self
+
+
 def _left_to_the_family(schema: dict[str, Any]) -> None:
     """Remove the keys that every family sets from the required keys of a schema."""
     given_by_all = set.intersection(*(set(family) for family in FAMILIES.values()))
@@ -157,6 +203,12 @@ class ModelRecord(Record):
     window: WindowShape | None = None
     latent: LatentShape | None = None
     experts: ExpertShape | None = None
+    mamba: MambaShape | None = None
+    pattern: str | None = Field(
+        None,
+        description="what each layer consists of, with a norm of its own: `M` Mamba-2,"
+        " `*` attention, `-` an MLP, `E` experts; all layers have attention and an MLP if missing",
+    )
     parameters: Fact[Positive]
     active: Fact[Positive] | None = Field(None, description="parameters that are used for a token")
     hugging_face: str | None = Field(
@@ -186,3 +238,31 @@ class ModelRecord(Record):
         if self.experts is not None and self.experts.first_dense >= self.layers:
             raise ValueError("experts.first_dense: leaves no layer with experts")
         return self
+
+    @model_validator(mode="after")
+    def _pattern_fits(self) -> Self:
+        if problem := next(_pattern_problems(self), None):
+            raise ValueError(problem)
+        return self
+
+
+def _pattern_problems(record: ModelRecord) -> Iterator[str]:
+    """Yield why the pattern of a model does not fit its other keys."""
+    pattern, experts = record.pattern, record.experts
+    if record.mamba is not None and "M" not in (pattern or ""):
+        yield "mamba: no layer has it (a pattern with M)"
+    if pattern is None:
+        return
+    if unknown := sorted({*pattern} - {*LETTERS}):
+        allowed = ", ".join(f"{letter} {what}" for letter, what in LETTERS.items())
+        yield f"pattern: unknown letter {unknown[0]!r} (allowed: {allowed})"
+    if len(pattern) != record.layers:
+        yield f"pattern: {len(pattern)} letters for {record.layers} layers (one for each)"
+    if "M" in pattern and record.mamba is None:
+        yield "pattern: has M, but the model has no mamba (its heads, groups and state)"
+    if ("E" in pattern) != (experts is not None):
+        yield "pattern: has E where the model has experts, and only there"
+    if experts is not None and (experts.every, experts.first_dense) != (1, 0):
+        yield "experts: the pattern has their layers (leave out every and first_dense)"
+    if record.parallel_block:
+        yield "parallel_block: needs attention and an MLP in each layer (leave out the pattern)"

@@ -16,7 +16,7 @@ from clustersim.catalog.records.models import FAMILIES, ModelRecord
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError
 from clustersim.importers.draft import Draft
-from clustersim.importers.models import dense, experts
+from clustersim.importers.models import dense, experts, hybrid
 from clustersim.importers.models.config import Config, not_modelled, other_file, read_config
 from clustersim.workload.model import build_model
 from clustersim.workload.parameters import active_parameters, model_parameters
@@ -41,6 +41,7 @@ READERS: Final[Mapping[str, Callable[[Config], dict[str, Any]]]] = {
     "gpt_oss": experts.gpt_oss,
     "glm4_moe": experts.glm4_moe,
     "llama4_text": experts.llama4_text,
+    "nemotron_h": hybrid.nemotron_h,
 }
 """Each architecture by its `model_type`."""
 

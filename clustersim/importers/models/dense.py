@@ -31,7 +31,7 @@ def gpt2(config: Config) -> Shape:
         "vocab": config.count("vocab_size"),
         "sequence": config.count("n_positions"),
         "tied": config.flag("tie_word_embeddings", True),
-        "dropout": _dropout(config, ("resid_pdrop", "attn_pdrop", "embd_pdrop"), 0.1),
+        "dropout": dropped(config, ("resid_pdrop", "attn_pdrop", "embd_pdrop"), 0.1),
     }
 
 
@@ -47,7 +47,7 @@ def gpt_neox(config: Config) -> Shape:
         **({"parallel_block": "own-norms"} if parallel else {}),
         "tied": config.flag("tie_word_embeddings", False),
         "biases": EVERYWHERE if bias else ["mlp", "norm"],
-        "dropout": _dropout(config, ("hidden_dropout", "attention_dropout"), 0.0),
+        "dropout": dropped(config, ("hidden_dropout", "attention_dropout"), 0.0),
     }
 
 
@@ -66,7 +66,7 @@ def bloom(config: Config) -> Shape:
         "sequence": config.count("seq_length", default=2048),
         "positions": "alibi",
         "tied": config.flag("tie_word_embeddings", True),
-        "dropout": _dropout(config, ("hidden_dropout", "attention_dropout"), 0.0),
+        "dropout": dropped(config, ("hidden_dropout", "attention_dropout"), 0.0),
         "embedding_norm": True,
     }
 
@@ -103,7 +103,7 @@ def mpt(config: Config) -> Shape:
         "positions": _mpt_positions(config, attention),
         "tied": config.flag("tie_word_embeddings", True),
         "biases": [] if config.flag("no_bias") else EVERYWHERE,
-        "dropout": _dropout(config, ("resid_pdrop", "emb_pdrop"), 0.0)
+        "dropout": dropped(config, ("resid_pdrop", "emb_pdrop"), 0.0)
         or attention.share("attn_pdrop", 0.0) > 0,
     }
     attention.check_all_read()
@@ -160,7 +160,7 @@ def phi3(config: Config) -> Shape:
     note_partial_rotary(config, 1.0)
     return {
         **shape,
-        "dropout": shape["dropout"] or _dropout(config, ("resid_pdrop", "embd_pdrop"), 0.0),
+        "dropout": shape["dropout"] or dropped(config, ("resid_pdrop", "embd_pdrop"), 0.0),
         "window": None if tokens is None else {"tokens": tokens},
     }
 
@@ -187,7 +187,7 @@ def gated(config: Config, *, head_size: int | None = None, ffn: str = "intermedi
         "head_size": config.count("head_dim", default=head_size) if stated else None,
         "ffn": config.count(ffn),
         "tied": config.flag("tie_word_embeddings", False),
-        "dropout": _dropout(config, ("attention_dropout",), 0.0),
+        "dropout": dropped(config, ("attention_dropout",), 0.0),
     }
 
 
@@ -216,7 +216,8 @@ def no_qwen_window(config: Config) -> None:
     config.value("sliding_window")
 
 
-def _dropout(config: Config, keys: tuple[str, ...], default: float) -> bool:
+def dropped(config: Config, keys: tuple[str, ...], default: float) -> bool:
+    """Whether any of some shares of dropout is above 0."""
     shares = [config.share(key, default) for key in keys]
     return any(share > 0 for share in shares)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clustersim.catalog.records.accelerators import AcceleratorRecord
 from clustersim.catalog.records.machines import ClusterRecord, NodeRecord
-from clustersim.catalog.records.models import ModelRecord
+from clustersim.catalog.records.models import LETTERS, ModelRecord
 from clustersim.cost.prices import TERMS, price_of
 from clustersim.render.tables import percent
 from clustersim.scenario.schema import Scenario
@@ -164,6 +164,9 @@ def _architecture(record: ModelRecord) -> Derived:
     ends = "share the embedding" if record.tied else "have separate weights"
     text = f"{record.norm} norms, {record.mlp} MLP, positions {record.positions}, logits {ends}"
     text += f", biases of {', '.join(record.biases)}" if record.biases else ", no biases"
+    if record.pattern is not None:
+        counts = [f"{record.pattern.count(of)} {what}" for of, what in LETTERS.items()]
+        text += f"; layers: {', '.join(each for each in counts if not each.startswith('0 '))}"
     return Derived("architecture", value, "architecture", text)
 
 

@@ -114,7 +114,12 @@ def _optimiser(loaded: Loaded) -> Iterator[str]:
 
 def _finetune(loaded: Loaded) -> Iterator[str]:
     finetune, model = loaded.scenario.finetune, loaded.scenario.model
-    kind = "experts" if model.experts else "latent attention" if model.latent else None
+    shapes = {
+        "experts": model.experts,
+        "latent attention": model.latent,
+        "layers of a pattern": model.pattern,
+    }
+    kind = next((name for name, shape in shapes.items() if shape), None)
     if finetune is None:
         return
     if model.tied and len(finetune.frozen) == 1:

@@ -34,7 +34,7 @@ from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.disturbed import disturbance_answers
 from clustersim.simulation.step.result import Result
 from clustersim.workload.finetune import tuned_flops
-from clustersim.workload.flops import hardware_flops, masked_flops, model_flops
+from clustersim.workload.flops import hardware_flops, masked_flops, model_flops, rescanned_flops
 
 
 def simulate(
@@ -153,6 +153,7 @@ def _measured(
         model_flops=model_flops(job.model, sequences) + adapters,
         hardware_flops=hardware,
         executed_flops=hardware
+        + rescanned_flops(job.model, sequences)
         - (masked_flops(job.model, sequences, job.layers.recomputed) if fused else 0.0),
         attribution=attribution,
         recomputed=recomputed(program),

@@ -1,4 +1,4 @@
-"""Layers as lists of operations: attention, an MLP or experts, and the two ends of the model."""
+"""Layers as lists of operations: attention or Mamba-2, an MLP or experts, and the model's ends."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 from clustersim.workload.finetune import trainable
 from clustersim.workload.kernels import Collective, Kernel, flat
 from clustersim.workload.layers.attention import attention_ops
+from clustersim.workload.layers.mamba import mamba_ops
 from clustersim.workload.layers.mlp import experts_ops, mlp_ops, shared_ops, shared_sum
 from clustersim.workload.layers.pieces import gradient_sum, norm_op, residual_op
 from clustersim.workload.model import Layer
@@ -26,31 +27,44 @@ def in_order(parts: Mapping[str, Sequence[Op]]) -> list[Op]:
 def ops_by_part(shard: Slice, layer: Layer) -> dict[str, list[Op]]:
     """Return the operations of one layer by part, in the order of its forward.
 
-    Parts are ``gradients``, ``attention``, and ``mlp`` or ``router``, ``experts``, ``shared`` and
-    ``end``.
+    Parts are ``gradients``, ``attention`` or ``mamba``, and ``mlp`` or ``router``, ``experts``,
+    ``shared`` and ``end``; a layer of a pattern has only one of mixer and MLP.
     """
     trained = trainable(shard.model, layer, shard.finetune)
     weights = trained.dense(shard.tensor) + trained.of_experts(shard.expert, shard.expert_tensor)
-    norm = norm_op("mlp norm", shard)
-    residual = [*_output_norm("mlp", shard), residual_op("mlp residual", shard, "mlp")]
-    *attention, projection = attention_ops(shard, layer)
+    return {
+        "gradients": [Op("layer gradient sum", backward=gradient_sum("layer", shard, weights))],
+        **_mixer(shard, layer),
+        **(_after_mixer(shard, layer) if layer.mlp else {}),
+    }
+
+
+def _mixer(shard: Slice, layer: Layer) -> dict[str, list[Op]]:
+    """Return what mixes tokens, from its norm to its residual, if the layer has it."""
+    if layer.mixer is None:
+        return {}
+    name = layer.mixer
+    *ops, projection = mamba_ops(shard) if name == "mamba" else attention_ops(shard, layer)
     if shard.model.parallel_block:  # the MLP reduces the sum of both outputs
         projection = _without_collectives(projection)
     return {
-        "gradients": [Op("layer gradient sum", backward=gradient_sum("layer", shard, weights))],
-        "attention": [
-            norm_op("attention norm", shard),
-            *attention,
+        name: [
+            norm_op(f"{name} norm", shard),
+            *ops,
             projection,
-            *_output_norm("attention", shard),
-            residual_op("attention residual", shard, "output"),
-        ],
-        **(
-            _with_experts(shard, norm, residual)
-            if layer.experts
-            else {"mlp": [*_mlp(shard, norm), *residual]}
-        ),
+            *_output_norm(name, shard),
+            residual_op(f"{name} residual", shard, "output"),
+        ]
     }
+
+
+def _after_mixer(shard: Slice, layer: Layer) -> dict[str, list[Op]]:
+    """Return an MLP or experts, from their norm to their residual."""
+    norm = norm_op("mlp norm", shard)
+    residual = [*_output_norm("mlp", shard), residual_op("mlp residual", shard, "mlp")]
+    if layer.experts:
+        return _with_experts(shard, norm, residual)
+    return {"mlp": [*_mlp(shard, norm), *residual]}
 
 
 def _mlp(shard: Slice, norm: Op) -> list[Op]:
