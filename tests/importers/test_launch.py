@@ -233,6 +233,8 @@ def test_arguments_that_search_prints_are_read_back(name):
             {"mode": "full", "every": 2},
         ),
         (["--optimizer-cpu-offload"], "offload", {"optimiser": True}),
+        (["--optimizer dist_muon"], "optimiser", "muon"),
+        (["--optimizer sgd"], "optimiser", "sgd"),
         (["--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16"], "framework.state.bf16.optimiser", 4),
         (["--main-grads-dtype=bf16"], "framework.state.bf16.gradients", 2),
         (["--attention-backend unfused"], "framework.kernels.attention", "unfused"),

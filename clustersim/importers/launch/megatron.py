@@ -92,6 +92,19 @@ def _list(node: ast.expr) -> list[int]:
     raise ValueError("is no list")
 
 
+_OPTIMISERS: Final = {"adam": None, "sgd": "sgd", "muon": "muon", "dist_muon": "muon"}
+
+
+def _optimiser(option: Option) -> str | None:
+    """Return an optimiser; None for Adam, and where a class of settings is named."""
+    name = option.word()
+    if "." in name:
+        return None
+    if name not in _OPTIMISERS:
+        raise option.wrong(f"is not modelled (modelled: {', '.join(_OPTIMISERS)})")
+    return _OPTIMISERS[name]
+
+
 READS: Final[Reads] = {
     # Layout
     "tensor-model-parallel-size": count("plan.tensor"),
@@ -140,6 +153,7 @@ READS: Final[Reads] = {
     "recompute-modules": Read("of.modules", _modules),
     "moe-layer-recompute": flag("of.modules", ["moe"]),
     "optimizer-cpu-offload": flag("offload.optimiser"),
+    "optimizer": Read("optimiser", _optimiser),
     "cpu-offloading-num-layers": whole("of.offloaded_layers"),
     "main-grads-dtype": word("of.gradient_format"),
     "main-params-dtype": word("of.master_format"),
