@@ -13,7 +13,7 @@ equal for such replicas.  One of them is replayed, on one link of each colour, w
 
 Which links are overloaded is the result of a replay.  At first none is, and replicas are one class
 by their own latencies and rates.  The other links have colours as well, which refine no replicas:
-the replay of such classes shows which links were overloaded.
+the replay of such classes shows which links were overloaded, by several classes or by one alone.
 
 Links that can never limit a transfer are left out first: those with capacity for all the traffic
 that crosses them, at full rate and at once.  Links of equal capacity that the same transfers cross
@@ -62,6 +62,20 @@ class Folded:
     joint: dict[Name, Traffic]
     links: "LinkColours"
     unfolded: bool = False
+
+    def crowded(self) -> Integers:
+        """Return the links of the machine that the replicas of one class fill alone.
+
+        Their transfers slow each other there, which is exact if all of them cross these links.
+        """
+        capacities = self.links.capacities
+        return self.links.of_colours(
+            link
+            for of_class in self.traffic
+            for moved in of_class.values()
+            for link, flows in moved.crossings()
+            if flows * moved.cap > capacities[link] * (1 + 1e-12)
+        )
 
 
 class JobTraffic(NamedTuple):

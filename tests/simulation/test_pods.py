@@ -1,7 +1,7 @@
 """Jobs in the pods of an oversubscribed fat tree, filled whole or unevenly."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clustersim.simulation.step.simulate import simulate
@@ -38,8 +38,24 @@ def check_folded(job):
     )
 
 
+ACROSS_PODS = {
+    "cluster.nodes": 16,
+    "cluster.fabric.nodes_per_leaf": 2,
+    "cluster.fabric.leaves_per_pod": 3,
+    "cluster.fabric.leaf_uplinks": 16,
+    "cluster.fabric.pod_uplinks": 24,
+    "plan": {
+        "tensor": 8, "pipeline": 2, "data": 8, "schedule": "1f1b", "zero": 1, "layers": "filled",
+        "placement": {"order": ["tensor", "data", "pipeline"]},
+    },
+    "batch": {"global": 16, "micro": 1, "sequence": 1024},
+}  # fmt: skip
+"""Six of eight replicas fill the uplinks of their pod alone, which slowed the other two as well."""
+
+
 @settings(max_examples=6, deadline=None)
 @given(uneven_jobs())
+@example(ACROSS_PODS)
 def test_a_job_that_fills_pods_unevenly_is_the_same_folded_or_not(job):
     """Replicas that are replayed as one end when each of them does."""
     check_folded(job)

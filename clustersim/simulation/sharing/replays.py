@@ -181,9 +181,10 @@ class Replays:
         for attempt in range(ATTEMPTS + 1):
             folded = replicas.folded(None if attempt == ATTEMPTS else shared)
             running, contended = self._run(numbers, folded)
-            if attempt == ATTEMPTS or not replicas.differ(folded, contended):
+            filled = np.unique(np.concatenate([contended, *(each.crowded() for each in folded)]))
+            if attempt == ATTEMPTS or not replicas.differ(folded, filled):
                 break
-            shared = np.union1d(shared, contended)
+            shared = np.union1d(shared, filled)
         each = dict(zip(numbers, running, strict=True))
         return self._together(each, contended, folded)
 

@@ -236,10 +236,12 @@ def _folded_by_overloaded_links(
             check_program(program)
         links = folded.links
         attempt = replay_sharing(program, links.colours_of(shared), exact=exact)
+        crowded = folded.crowded()
+        apart = replicas.differ([folded], crowded)
         contended = links.of_colours(attempt.contended)
-        if not attempt.overloaded and not replicas.differ([folded], contended):
+        if not (attempt.overloaded or apart or replicas.differ([folded], contended)):
             return program, result(attempt.method)
         more = links.of_colours(attempt.overloaded | attempt.contended)
-        shared, _ = ranked(np.concatenate([shared, more]))
+        shared, _ = ranked(np.concatenate([shared, more, *([crowded] if apart else [])]))
         (folded,) = replicas.folded(shared)
     return None
