@@ -14,7 +14,7 @@ TOKEN: Final = re.compile(r"\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\s+|.", re.DOTALL)
 ENTITIES: Final = {
     r"\cdot": "sdot", r"\in": "isin", r"\approx": "asymp", r"\propto": "prop", r"\partial": "part",
     r"\lVert": "Vert", r"\rVert": "Vert", r"\{": "lbrace", r"\}": "rbrace", r"\%": "percnt",
-    "-": "minus", "'": "prime", "<": "lt", ">": "gt", "&": "amp",
+    r"\leftarrow": "larr", "-": "minus", "'": "prime", "<": "lt", ">": "gt", "&": "amp",
 } | {
     f"\\{name}": name
     for name in ("times", "pm", "sum", "le", "ge", "ll", "lceil", "rceil", "lfloor", "rfloor")
