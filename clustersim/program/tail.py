@@ -14,7 +14,7 @@ the device waits for them, as no other work remains in the step.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -29,6 +29,7 @@ from clustersim.program.program import Tail
 from clustersim.program.schedules.steps import WHOLE, completing
 from clustersim.timeline import FORWARD
 from clustersim.traffic import Name, Traffic
+from clustersim.workload.model import Layer
 from clustersim.workload.optimisers import matrices
 from clustersim.workload.parameters import Parameters
 
@@ -89,18 +90,21 @@ def _optimiser_seconds(job: Job, stage: int) -> float:
     ends = weights.on_rank(weights.ends_of_stage(stage, trained=True), sharded=sharded)
     moved += 2 * job.framework.state[job.precision].ends * ends
     passed = pass_seconds(moved, job.cluster.accelerator)
-    return passed + orthogonal_seconds(job, stage) + copy_seconds(job, stage)
+    return (
+        passed
+        + orthogonal_seconds(job, Counter(job.layers.of_stage(stage)))
+        + copy_seconds(job, stage)
+    )
 
 
-def orthogonal_seconds(job: Job, stage: int) -> float:
-    """Return the time of a rank's share of the Newton-Schulz iterations of a stage [s].
+def orthogonal_seconds(job: Job, layers: Mapping[Layer, float]) -> float:
+    """Return the time of a rank's share of the Newton-Schulz iterations of a stage's layers [s].
 
     Each matrix is orthogonalised once, in 16 bits, by the ranks that have parts of its states:
     Liu et al. 2025, arXiv:2502.16982, section 2.3.
     """
     iterations, device, work = job.framework.optimiser.iterations, job.device, Parameters()
-    layers = Counter(job.layers.of_stage(stage)) if iterations else {}
-    for layer, count in layers.items():
+    for layer, count in layers.items() if iterations else ():
         for one in matrices(job.model, layer):
             products = (job.shard.wide("orthogonalisation", *sizes) for sizes in one.products())
             seconds = sum(gemm_seconds(product, device) for product in products)

@@ -18,7 +18,7 @@ from clustersim.cost.compute import pass_seconds
 from clustersim.program.collectives.axes import Call
 from clustersim.program.job import Job
 from clustersim.program.movement.transfers import gathers, reductions
-from clustersim.program.tail import MOST_BUCKETS
+from clustersim.program.tail import MOST_BUCKETS, orthogonal_seconds
 from clustersim.program.weights import on_rank
 from clustersim.studies.search.step.lower_bound.division import StageKinds
 from clustersim.studies.search.step.lower_bound.quickest import GroupKey, QuickestCollectives
@@ -75,14 +75,14 @@ class Tails:
     def of(self, stages: StageKinds, chunks: int) -> TailTimes:
         """Return the least times of some stages."""
         rows = [
-            self._of_stage(self._parameters.of(*stage), chunks, sum(stage[0]))
+            self._of_stage(self._parameters.of(*stage), chunks, stage[0])
             for stage in zip(
                 stages.layers.tolist(), stages.first.tolist(), stages.last.tolist(), strict=True
             )
         ]
         return TailTimes(*np.array(rows).T)
 
-    def _of_stage(self, trained: Parameters, chunks: int, layers: float) -> tuple[float, ...]:
+    def _of_stage(self, trained: Parameters, chunks: int, layers: list[float]) -> tuple[float, ...]:
         job = self._job
         reduced = self._costs(reductions(job, trained))
         gathered = self._costs(gathers(job, trained))
@@ -90,12 +90,12 @@ class Tails:
         last = reduced[-1].latency + _moved(reduced[-1:]) / pieces if reduced else 0.0
         parts = 1.0
         if job.framework.gradients.gather_overlap:
-            parts = chunks if chunks > 1 else max(1.0, layers)
+            parts = chunks if chunks > 1 else max(1.0, sum(layers))
         return (
             sum(cost.latency for cost in reduced),
             sum(cost.seconds for cost in reduced),
             last,
-            self._optimiser(trained)
+            self._optimiser(trained, layers)
             + sum(cost.latency for cost in gathered)
             + _moved(gathered) / parts,
         )
@@ -109,7 +109,7 @@ class Tails:
             costs.append(self._collectives.cost(self._groups[axis], operation, nbytes))
         return [cost for cost in costs if cost is not None]
 
-    def _optimiser(self, trained: Parameters) -> float:
+    def _optimiser(self, trained: Parameters, layers: list[float]) -> float:
         """Return the time of the optimiser on the device [s]."""
         job = self._job
         if job.offload.host_optimiser:
@@ -117,7 +117,8 @@ class Tails:
         passes, plan = job.framework.optimiser, job.plan
         moved = passes.held * on_rank(plan, trained)
         moved += passes.updated * on_rank(plan, trained, sharded=plan.zero >= 1)
-        return pass_seconds(moved, job.cluster.accelerator)
+        of_kinds = dict(zip(dict.fromkeys(job.model.stack), layers, strict=True))
+        return pass_seconds(moved, job.cluster.accelerator) + orthogonal_seconds(job, of_kinds)
 
 
 def exposed_reduction(tails: TailTimes, last_backward: Floats, chunks: int, layers: int) -> Floats:
