@@ -127,7 +127,11 @@ def in_node_terms(variant: str) -> tuple[Term, ...]:
 
 
 def _quick_terms(variant: str) -> tuple[Term, ...]:
-    """Return the terms of the path of small buffers."""
+    """Return the terms of the path of small buffers.
+
+    Flags take half of a rate; 3 us are assumed.  Medians over fitted accelerators are 0.39 and 7 us
+    of NCCL, 0.93 and 4 us of engines.
+    """
     if variant != LIBRARY and not variant.startswith(OWN):
         return ()
     share = 0.5 if variant == LIBRARY else 1.0

@@ -86,7 +86,7 @@ def _step_costs(
 ) -> StepCosts:
     """Return the costs of a step of a replica; problems with the file and line of their keys."""
     scenario = loaded.scenario
-    model = _served(scenario.model, file.tensor)
+    model = served_model(scenario.model, file.tensor)
     layout = Layout(file.tensor, file.pipeline, file.expert, file.attention_data, file.context)
     formats, shares = formats_of(scenario), _shares(scenario, model, file.expert)
     try:
@@ -100,7 +100,7 @@ def _step_costs(
     return StepCosts(replica, drafting, most_tokens)
 
 
-def _served(record: ModelRecord, tensor: int) -> Transformer:
+def served_model(record: ModelRecord, tensor: int) -> Transformer:
     """Return a model whose requests may exceed the sequences of its training, and its windows."""
     longest = record.sequence if record.positions == "learned" else MOST_KEYS
     return build_model(record, max(record.sequence, longest), 1, tensor)
@@ -131,7 +131,7 @@ def _drafting(
             f"speculation: a draft model needs one stage, not {file.pipeline}"
             " (plan.pipeline: 1, or share instead of draft)"
         )
-    model = _served(speculation.draft, file.tensor)
+    model = served_model(speculation.draft, file.tensor)
     layout = Layout(file.tensor, attention_data=file.attention_data, context=file.context)
     formats = formats_of(scenario)._replace(attention=None, experts=None)
     replica = build_replica(cluster, model, layout, formats, scenario.engine, first=first)

@@ -25,12 +25,12 @@ from clustersim.inference.replica import build_replica
 from clustersim.inference.step_costs import StepCosts
 from clustersim.scenario.entries import entry
 from clustersim.scenario.requests import FIXED, Spread
+from clustersim.simulation.service.pools import served_model
 from clustersim.topology.cluster import build_cluster
 from clustersim.validation.cases.machines import Choice, matches
 from clustersim.validation.cases.reasons import Reason, Ungradable, not_stated
 from clustersim.validation.cases.rows import Missing, Row, Section, family_row, part
 from clustersim.validation.cases.texts import Count, Number, Text
-from clustersim.workload.model import build_model
 from clustersim.workload.routing import zipf_shares
 
 PoolName = Literal["prefill", "decode"]
@@ -196,9 +196,6 @@ TRACE: Final = "trace"
 
 STATIC: Final = "static"
 """The word of a row for a batch that runs from its prompts to its last token."""
-
-LONGEST: Final = 131_072
-"""Tokens of a sequence that models are served with, longer than those of training."""
 
 
 class Workers(Section):
@@ -392,7 +389,7 @@ def inference_case(row: Row) -> InferenceCase:
     cluster = _record("cluster", machine.cluster, ClusterRecord)
     record = _record("model", model.model, ModelRecord)
     changes = _limits(load) if load.mode == TRACE else recipe.engine_changes(load) if recipe else {}
-    transformer = build_model(record, max(record.sequence, LONGEST), 1, 1)
+    transformer = served_model(record, tensor=1)
     popularity = 0.0 if benchmark is None or transformer.experts is None else benchmark.popularity
     replica = build_replica(
         build_cluster(cluster, -(-layout.devices // cluster.node.devices), issuer="engine"),
