@@ -217,7 +217,8 @@ def test_another_version_on_a_worker_is_refused(tmp_path, cluster):
 
 SBATCH = """\
 #!/bin/sh
-sh "$1" > /dev/null 2>&1 &
+cp "$1" {folder}/script.$$
+sh {folder}/script.$$ > /dev/null 2>&1 &
 echo $! >> {folder}/jobs
 echo Submitted batch job $!
 """
