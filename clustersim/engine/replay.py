@@ -16,7 +16,6 @@ methods, which give the same timeline, and the first serves nearly all programs:
 `benchmarks/replay.py` compares their times.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -27,7 +26,6 @@ from clustersim.errors import SimulationError
 from clustersim.program.program import Program
 from clustersim.program.schedules.check import check_steps, rows_of
 from clustersim.timeline import Timeline
-from clustersim.traffic import Traffic
 
 ATTEMPTS = 8
 """Times that a program is replayed directly before its events are."""
@@ -91,28 +89,20 @@ def replay(program: Program, *, exact: bool = False) -> Replayed:
 
 
 def replay_sharing(program: Program, shared: frozenset[int], *, exact: bool = False) -> Attempt:
-    """Return a replay in which transfers share some of the links of a program with fused blocks.
+    """Return a replay in which transfers share some links; all if blocks are not fused.
 
     Parameters
     ----------
     shared : links that transfers over them may share
     exact : as in `replay`
     """
-    if shared and not _few_are_shared(program, shared):
+    if not program.fused.whole or (shared and not _few_are_shared(program, shared)):
         events = run_to_end(EventReplay(program))
-        moved = [traffic for actor in program.actors for traffic in actor.send.values() if traffic]
-        return Attempt(events, frozenset(), _contended(events, moved) - shared)
+        return Attempt(events, frozenset(), frozenset(events.network.contended) - shared)
     direct = _attempt(program, shared, exact=exact)
-    overloaded = direct.overloaded_links()
-    moved = [series.traffic for series in direct.network_transfers]
-    return Attempt(direct, overloaded, _contended(direct, moved) - shared)
-
-
-def _contended(method: Method, moved: Iterable[Traffic]) -> frozenset[int]:
-    """Return the links of some transfers that were contended in the network."""
-    return frozenset(
-        link for traffic in moved for link in traffic.links if link in method.network.contended
-    )
+    through = {link for series in direct.network_transfers for link in series.traffic.links}
+    contended = through & direct.network.contended
+    return Attempt(direct, direct.overloaded_links(), frozenset(contended) - shared)
 
 
 def direct_replay(program: Program, *, exact: bool = False) -> DirectReplay | None:

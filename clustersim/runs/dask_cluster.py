@@ -235,7 +235,10 @@ def _submitted(path: Path) -> Iterator[Any]:
             " command where jobs are submitted)"
         )
     try:
-        cluster = kind(**settings.options, scheduler_options={"dashboard": False, "dashboard_address": "localhost:0"})
+        cluster = kind(
+            **settings.options,
+            scheduler_options={"dashboard": False, "dashboard_address": "localhost:0"},
+        )
     except (TypeError, ValueError, OSError, RuntimeError) as problem:
         reason = _first_line(problem).partition(". ")[0]
         raise ScenarioError(f"{path}: options: {reason}") from None

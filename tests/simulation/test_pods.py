@@ -9,21 +9,27 @@ from clustersim.simulation.step.simulate import simulate
 
 @st.composite
 def uneven_jobs(draw):
-    """Settings of a job whose replicas share the links of pods with others, each differently."""
+    """Settings of a job whose replicas share the links of pods with others, each differently.
+
+    With a small bound of fusion the collectives of blocks are transfers of their own, and in groups
+    of 16 ranks they cross leaves.
+    """
     stages, replicas = draw(st.integers(2, 4)), draw(st.integers(2, 9))
     nodes_per_leaf, leaves = draw(st.integers(1, 3)), draw(st.integers(1, 4))
     order = draw(st.sampled_from([["tensor", "data", "pipeline"], ["tensor", "pipeline", "data"]]))
+    tensor_nodes = draw(st.integers(1, 2))
     return {
-        "cluster.nodes": stages * replicas,
+        "cluster.nodes": stages * replicas * tensor_nodes,
         "cluster.fabric.nodes_per_leaf": nodes_per_leaf,
         "cluster.fabric.leaves_per_pod": leaves,
         "cluster.fabric.leaf_uplinks": 8 * nodes_per_leaf,
         "cluster.fabric.pod_uplinks": draw(st.integers(1, 8 * nodes_per_leaf * leaves)),
         "plan": {
-            "tensor": 8, "pipeline": stages, "data": replicas, "schedule": "1f1b", "zero": 1,
-            "layers": "filled", "placement": {"order": order},
+            "tensor": 8 * tensor_nodes, "pipeline": stages, "data": replicas, "schedule": "1f1b",
+            "zero": 1, "layers": "filled", "placement": {"order": order},
         },
         "batch": {"global": replicas * draw(st.integers(2, 6)), "micro": 1, "sequence": 1024},
+        "fusion_bound": draw(st.sampled_from([0.01, 1e-9])),
     }  # fmt: skip
 
 

@@ -213,7 +213,7 @@ def replay_step(
         as `replay` does.
     """
     compilation = Compilation(job, fusion_bound=fusion_bound)
-    if fold_replicas and compilation.fused.whole:
+    if fold_replicas:
         replayed = _folded_by_overloaded_links(compilation, exact=exact)
         if replayed is not None:
             return replayed
