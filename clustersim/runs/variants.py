@@ -174,7 +174,7 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
         return Run(key, RAN, answer=_copied(replay(loaded)), fresh=True)
     result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
     if isinstance(result, Result):
-        training = None if loaded.scenario.training is None else run_measures(loaded)
+        training = None if loaded.scenario.training is None else run_measures(result)
         price = usd_per_hour(loaded.scenario)
         known = None if isinstance(price, str) else price
         why = {"usd_per_hour": price} if isinstance(price, str) else {}

@@ -133,7 +133,7 @@ def _simulated(loaded: "Loaded", count: int | None) -> "Result":
     if loaded.scenario.training is not None:
         from clustersim.simulation.training_run.train import run_measures
 
-        result = replace(result, training=run_measures(loaded))
+        result = replace(result, training=run_measures(result))
     if count is None:
         return result
     from clustersim.runs.executors import workers

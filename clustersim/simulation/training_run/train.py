@@ -22,6 +22,7 @@ from clustersim.metrics.bill import bill
 from clustersim.scenario.costs import rate_of, site_of
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.published import PublishedCheck, compared
+from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import loaded_from
 from clustersim.simulation.training_run.answer import (
     DAY,
@@ -67,7 +68,11 @@ def train(
     >>> 30 < answer.days < 40
     True
     """
-    whole = predict_run(loaded_from(scenario, settings))
+    return _answer_of(predict_run(loaded_from(scenario, settings)))
+
+
+def _answer_of(whole: WholeRun) -> TrainAnswer:
+    """Return the answer of a run, with all expectations of its scenario."""
     answer, step = train_answer(whole), whole.stages[-1].result
     if not step.expected:
         return answer
@@ -75,15 +80,19 @@ def train(
     return replace(answer, expectations=of_both.expectations)
 
 
-def run_measures(loaded: Loaded) -> RunMeasures:
+def run_measures(step: Result) -> RunMeasures:
     """Return the numbers of the whole run of a scenario with a section `training`.
+
+    Parameters
+    ----------
+    step : its result
 
     Raises
     ------
     PlanError
         when the run does not end.
     """
-    return answer_from(RunMeasures, train(loaded))
+    return answer_from(RunMeasures, _answer_of(predict_run(step.loaded, step)))
 
 
 POINTS: Final = 41

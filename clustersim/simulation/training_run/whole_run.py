@@ -130,8 +130,13 @@ class WholeRun:
         return tuple(dict.fromkeys(map(dotted, paths)))
 
 
-def predict_run(loaded: Loaded) -> WholeRun:
-    """Return the whole run of a scenario; errors as in `train`."""
+def predict_run(loaded: Loaded, step: Result | None = None) -> WholeRun:
+    """Return the whole run of a scenario; errors as in `train`.
+
+    Parameters
+    ----------
+    step : result of the scenario, where it is known
+    """
     began = time.perf_counter()
     training = loaded.scenario.training
     if training is None:
@@ -141,7 +146,7 @@ def predict_run(loaded: Loaded) -> WholeRun:
         )
     times = predict_checkpoint(loaded, training.checkpoint)
     check_before_steps(loaded, training, times)
-    stages = tuple(_run_stages(loaded, training))
+    stages = tuple(_run_stages(loaded, training, step))
     times = _with_steps(loaded, times, stages)
     causes = failure_causes(loaded, training, times)
     run = _long_run(loaded, training, stages, times, causes)
@@ -165,8 +170,8 @@ def _replicated(whole: WholeRun) -> Replicated | None:
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def _run_stages(loaded: Loaded, training: Training) -> list[RunStage]:
-    """Return the parts of a run, each with its replayed step.
+def _run_stages(loaded: Loaded, training: Training, step: Result | None) -> list[RunStage]:
+    """Return the parts of a run, each with its replayed step; `step` is that without changes.
 
     Raises
     ------
@@ -174,7 +179,7 @@ def _run_stages(loaded: Loaded, training: Training) -> list[RunStage]:
         when the parts of the schedule have more tokens than the run.
     """
     parts = training.batch_schedule or [BatchStage()]
-    replayed: dict[tuple[tuple[str, object], ...], Result] = {}
+    replayed: dict[tuple[tuple[str, object], ...], Result] = {} if step is None else {(): step}
     stages, remaining = [], None
     for number, part in enumerate(parts):
         changes, last = _changes(part), number == len(parts) - 1
