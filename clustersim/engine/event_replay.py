@@ -7,7 +7,7 @@
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from math import isnan
 from typing import Any, NamedTuple
@@ -91,6 +91,10 @@ class EventRank(Rank):
         self.inbox: dict[int, float] = {}
         self.callbacks: list[Callable[[Any], None]] | None = None
         self._when_computed: list[Callable[[Any], None]] = [self._computed]
+        self._segments: Iterator[tuple[int, float | Traffic]] = iter(())
+        self._when_segment_ended: list[Callable[[Any], None]] = [self._next_segment]
+        position, stages = actor.position, range(state.program.stages)
+        self._peers = [state.number(position._replace(stage=stage)) for stage in stages]
         self._receiver = (-1, -1)
         self._unsent: list[int] = []
         self._queues: dict[int, deque[tuple[Traffic, EventRank, int]]] = {}
@@ -101,7 +105,7 @@ class EventRank(Rank):
 
     def peer(self, stage: int) -> "EventRank":
         """Return the rank class of the same replicas and tensor rank on another stage."""
-        return self.state.ranks[self.state.number(self.actor.position._replace(stage=stage))]
+        return self.state.ranks[self._peers[stage]]
 
     def next_step(self) -> None:
         """Take the next step; compute when its input has arrived, else record its address."""
@@ -155,7 +159,7 @@ class EventRank(Rank):
         if action.units is not None and shares_links(self, action.units):
             self.env.process(run_units(self, action.units, partial(self._computed, None)))
         elif isnan(action.seconds):
-            self.env.process(self._run_segments(self.at, action.segments))
+            self._run_segments(action.segments)
         else:
             self.callbacks = self._when_computed
             self.state.schedule(self, NORMAL, action.seconds + self.additional(self.at))
@@ -238,20 +242,38 @@ class EventRank(Rank):
         self.network.start(traffic, delivered)
         return self.blocking
 
-    def _run_segments(
-        self, at: int, segments: tuple[float | Traffic, ...]
-    ) -> Generator[Event, Any, None]:
+    def _run_segments(self, segments: tuple[float | Traffic, ...]) -> None:
         """Run a block whose collectives are separate operations on the links."""
-        if more := self.additional(at):
+        if more := self.additional(self.at):
             segments = stretched_segments(segments, more)
-        for number, segment in enumerate(segments):
+        self._segments = iter(enumerate(segments))
+        self._next_segment(None)
+
+    def _next_segment(self, _: object) -> None:
+        """Run the next segment of the block; send the results after the last."""
+        for number, segment in self._segments:
             if isinstance(segment, Traffic):
-                self.waits_for = segment.name
-                name = ("tensor", self.actor.position[:2], at, number)
-                yield from self.collective(name, segment, self.state.program.tensor_ranks)
+                self._collective(number, segment)
             else:
-                yield self.env.after(segment)
+                self.callbacks = self._when_segment_ended
+                self.state.schedule(self, NORMAL, self.env.grid.round(segment))
+            return
         self._computed(None)
+
+    def _collective(self, number: int, traffic: Traffic) -> None:
+        """Take part in a collective of the block, which one rank class of many has to itself."""
+        tensor_ranks = self.state.program.tensor_ranks
+        if tensor_ranks == 1:
+            self.waits_for = traffic.name
+            self.network.start(traffic, self._end_own_collective)
+            return
+        name = ("tensor", self.actor.position[:2], self.at, number)
+        done = self.join(name, traffic, tensor_ranks).done
+        done.callbacks.append(self._next_segment)
+
+    def _end_own_collective(self, transfer: Transfer) -> None:
+        self.state.record(transfer)
+        self._next_segment(None)
 
 
 # --- blocks unit by unit --------------------------------------------------------------------------

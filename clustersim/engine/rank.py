@@ -93,6 +93,13 @@ class ReplayState:
             self._rendezvous[name] = Rendezvous(self.env, size)
         return self._rendezvous[name]
 
+    def record(self, transfer: Transfer) -> None:
+        """Record a collective that ends now."""
+        traffic, begin, end = transfer.traffic, transfer.begin, self.env._now
+        self.collectives.append(CollectiveSpan(traffic.name, traffic.nbytes, begin, end))
+        if traffic.links:
+            self.crossed.append((traffic, begin, end))
+
     @property
     def ranks_of_stage(self) -> int:
         """Rank classes of one stage."""
@@ -202,23 +209,23 @@ class Rank:
         self.finished = True
 
     def collective(self, name: tuple[Any, ...], traffic: Traffic, size: int) -> Process:
+        """Take part in a collective, and wait for its end."""
+        rendezvous = self.join(name, traffic, size)
+        yield rendezvous.done
+        return rendezvous.begun
+
+    def join(self, name: tuple[Any, ...], traffic: Traffic, size: int) -> Rendezvous:
         """Take part in a collective that begins when all its rank classes are ready."""
         rendezvous = self.state.rendezvous(*name, size=size)
         if rendezvous.arrive():
             rendezvous.begun = float(self.env.now)
             self.network.start(traffic, partial(self._end_collective, rendezvous))
         self.waits_for = traffic.name
-        yield rendezvous.done
-        return rendezvous.begun
+        return rendezvous
 
     def _end_collective(self, rendezvous: Rendezvous, transfer: Transfer) -> None:
         """Record a collective, and resume its rank classes."""
-        traffic, now = transfer.traffic, self.env.now
-        self.state.collectives.append(
-            CollectiveSpan(traffic.name, traffic.nbytes, transfer.begin, now)
-        )
-        if traffic.links:
-            self.state.crossed.append((traffic, transfer.begin, now))
+        self.state.record(transfer)
         rendezvous.done.succeed()
 
     def _compute_for(self, seconds: float) -> Process:
