@@ -80,10 +80,10 @@ def _pieces(
 
 def _optimiser_seconds(job: Job, stage: int) -> float:
     """Return the time of the optimiser step of a stage [s]."""
-    if job.offload.host_optimiser:
-        return host_tail(job, stage)
     passes, weights = job.framework.optimiser, job.weights
     trained = weights.trained(stage)
+    if job.offload.host_optimiser:
+        return host_tail(job, trained)
     moved = passes.held * weights.on_rank(trained)
     sharded = job.plan.zero >= 1
     moved += passes.updated * weights.on_rank(trained, sharded=sharded)

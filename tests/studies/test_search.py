@@ -58,6 +58,20 @@ JOBS = {
         "qlora-70b-2x3090",
         ["batch.global=8"],
     ),
+    "optimiser on the host": (
+        "megatron21-t1-1.7b",
+        [
+            *("cluster.nodes=2", "batch.global=32", "framework=megatron-core", "precision=bf16"),
+            "offload.optimiser=true",
+        ],
+    ),
+    "weights on the host": (
+        "megatron21-t1-1.7b",
+        [
+            *("cluster.nodes=2", "batch.global=32", "framework=deepspeed"),
+            *("offload.parameters=true", "offload.activations=true"),
+        ],
+    ),
 }
 
 
@@ -141,6 +155,13 @@ def test_a_pipeline_through_one_card_for_eight_devices_is_bounded_by_its_bytes(s
 
     assert least <= step
     assert shape.chunks == 1 or least > 0.6 * step
+
+
+def test_a_step_with_states_on_the_host_is_bounded_by_its_copies():
+    """Each microbatch copies its gradients: `size` replayed 196 layouts of a model too large."""
+    times, _, _ = ratios(*JOBS["optimiser on the host"], count=20)
+
+    assert median(times) > 0.9
 
 
 def test_bounds_are_close_to_the_replay():

@@ -61,13 +61,28 @@ def host_push(job: Job, stacked: StackedLayer, kind: str) -> list[HostCopy]:
     return [HostCopy("gradients", _gradient_bytes(job) * share, "to-host")]
 
 
-def host_tail(job: Job, stage: int) -> float:
-    """Return the time of the optimiser on the host, with its copies [s].
+def host_seconds(job: Job, stacked: StackedLayer) -> float:
+    """Return how long the host copies for a layer and microbatch, both directions at once [s]."""
+    link, seconds = HostLink(job), 0.0
+    for kind in (FORWARD, BACKWARD):
+        busy = {"from-host": 0.0, "to-host": 0.0}
+        for copy in (*host_fetch(job, stacked, kind), *host_push(job, stacked, kind)):
+            busy[copy.direction] += link.seconds(copy)
+        seconds += max(busy.values())
+    return seconds
+
+
+def host_tail(job: Job, trained: Parameters) -> float:
+    """Return the time of the optimiser on the host for a stage, with its copies [s].
 
     Gradients that were not sent layer by layer are copied first; new weights are copied to the
     device if they are kept there.
+
+    Parameters
+    ----------
+    trained : parameters of the stage
     """
-    link, owned = HostLink(job), _share(job, job.weights.trained(stage))
+    link, owned = HostLink(job), _share(job, trained)
     facts = job.framework.optimiser
     updated = facts.updated if facts.host_updated is None else facts.host_updated
     seconds = host_optimiser_seconds(job.cluster, updated * owned)

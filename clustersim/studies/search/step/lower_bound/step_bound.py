@@ -10,11 +10,11 @@ blocks one after another, and a backward of it has to pass the same stages back:
           T \ge m \max_l \frac{n_l}{C_l} + \max_s u_s
 
 with m microbatches, a and b the way of one microbatch forward to a stage and back from it, w the
-blocks of one microbatch and w' those without gradients of weights, r the exposed reduction of
-gradients and u the update of the weights, and n the bytes that the transfers of a microbatch put
-on a link l of capacity C.  Each term is the least that a replay takes: kernels are
-those of the cost model, collectives and transfers have their links to themselves, transfers that
-block their stage are part of w, and other waiting is left out.
+blocks of one microbatch, or the copies of its host where they take longer, and w' those without
+gradients of weights, r the exposed reduction of gradients and u the update of the weights, and n
+the bytes that the transfers of a microbatch put on a link l of capacity C.  Each term is the least
+that a replay takes: kernels are those of the cost model, collectives and transfers have their links
+to themselves, transfers that block their stage are part of w, and other waiting is left out.
 """
 
 from collections.abc import Sequence
@@ -25,6 +25,7 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.cost.power import STATES, MachinePower, State, machine_power
 from clustersim.program.job import Job
+from clustersim.program.movement.offload import host_seconds
 from clustersim.scenario.load import Loaded
 from clustersim.studies.search.step.lower_bound.cell_times import (
     AUTOGRAD,
@@ -36,6 +37,7 @@ from clustersim.studies.search.step.lower_bound.cell_times import (
     PLAIN,
     REPLAYS,
     STREAMED,
+    stacked_layers,
 )
 from clustersim.studies.search.step.lower_bound.columns import Column, Columns, ColumnTables
 from clustersim.studies.search.step.lower_bound.division import Division, divide_layers
@@ -65,6 +67,7 @@ class StepBounds:
         self._divisions: dict[object, Division] = {}
         self._tails: dict[object, Tails] = {}
         self._tail_times: dict[object, TailTimes] = {}
+        self._copies: dict[object, Floats] = {}
 
     def of(self, layouts: Sequence[Layout]) -> list[float]:
         """Return a lower bound of the step time of each layout [s]."""
@@ -101,8 +104,9 @@ class StepBounds:
         """Return a lower bound of the step time of a shape in each column [s]."""
         job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
         division = self.division(shape, job)
-        ahead, back, inputs = self._blocks(shape, columns, division, job)
-        stages = _Stages(columns, division, ahead, back, inputs, job)
+        blocks = self._blocks(shape, columns, division, job)
+        copied = self._copied(shape, columns, division, job)
+        stages = _Stages(columns, division, *blocks, copied, job)
         times = self._times_of_tails(shape, columns, division)
         return self._joined(stages, times, division, job) * ROUNDING
 
@@ -136,6 +140,20 @@ class StepBounds:
         times = self._times_of_blocks(shape, columns, division)
         hidden = job.schedule.paired or job.experts.overlapped
         return tuple(np.moveaxis(_dispatched(times, job, hidden=hidden), 2, 0))
+
+    def _copied(self, shape: Shape, columns: Columns, division: Division, job: Job) -> Floats:
+        """Return how long the hosts copy for a microbatch, by column and stage [s]."""
+        if not job.offload.any or job.schedule.paired or job.experts.overlapped:
+            return np.zeros((1, division.stages))
+        rows = []
+        for cell, sharding in columns.of:
+            key = cell, sharding, shape.recompute
+            if key not in self._copies:
+                own = self.jobs.job(Layout(cell, shape, sharding))
+                layers = stacked_layers(own, shape.recompute)
+                self._copies[key] = np.array([host_seconds(own, layer) for layer in layers])
+            rows.append(self._copies[key])
+        return np.asarray(np.array(rows) @ (division.layers.T @ division.on_stage))
 
     def _times_of_blocks(self, shape: Shape, columns: Columns, division: Division) -> Floats:
         """Return the times of the different chunks by cell, chunk, kind of step and column."""
@@ -203,7 +221,7 @@ class _Stages:
 
     def __init__(
         self, columns: Columns, division: Division, ahead: Floats, back: Floats, inputs: Floats,
-        job: Job,
+        copied: Floats, job: Job,
     ) -> None:  # fmt: skip
         inputs = inputs if job.schedule.parted else back
         cell, count = columns.cell, columns.microbatches[:, None]
@@ -221,7 +239,7 @@ class _Stages:
         blocks = ((ahead + back) @ division.on_stage)[cell] + sent
         awaited = ((ahead + inputs) @ division.on_stage)[cell] + sent
         counted_twice = np.hstack([none, down]) if job.framework.pipeline.blocking else 0.0
-        self.ended = begun + count * blocks
+        self.ended = begun + count * np.maximum(blocks, copied)
         self.returned = (begun + count * awaited + way_back - counted_twice).max(axis=1)
         self.last_backward = (back @ division.leading)[cell]
         self.carried = columns.carried(job.plan.wired)

@@ -17,6 +17,7 @@ from clustersim.cost.closed_form import Cost
 from clustersim.cost.compute import pass_seconds
 from clustersim.program.collectives.axes import Call
 from clustersim.program.job import Job
+from clustersim.program.movement.offload import host_tail
 from clustersim.program.movement.transfers import gathers, reductions
 from clustersim.program.tail import MOST_BUCKETS, orthogonal_seconds
 from clustersim.program.weights import on_rank
@@ -110,10 +111,10 @@ class Tails:
         return [cost for cost in costs if cost is not None]
 
     def _optimiser(self, trained: Parameters, layers: list[float]) -> float:
-        """Return the time of the optimiser on the device [s]."""
+        """Return the time of the optimiser [s]."""
         job = self._job
         if job.offload.host_optimiser:
-            return 0.0
+            return host_tail(job, trained)
         passes, plan = job.framework.optimiser, job.plan
         moved = passes.held * on_rank(plan, trained)
         moved += passes.updated * on_rank(plan, trained, sharded=plan.zero >= 1)
