@@ -126,7 +126,7 @@ def _keys(cluster: Cluster, groups: Integers) -> Integers:
     """Return for each group a row of numbers, equal for groups in equivalent places."""
     size = cluster.node.devices
     nodes, local = np.divmod(groups, size)
-    first, alone = _first_of_node(nodes)
+    first, alone = _first_of_equal(nodes)
     keys = [first * size + np.where(alone, 0, local)]  # its place matters to neighbours alone
     fabric = cluster.fabric
     if isinstance(fabric, TorusFabric) and size == 1:
@@ -135,17 +135,31 @@ def _keys(cluster: Cluster, groups: Integers) -> Integers:
     return np.hstack(keys)
 
 
-def _first_of_node(nodes: Integers) -> tuple[Integers, Booleans]:
-    """Return for each member the first one of its group on the same node, and if it is alone."""
-    order = np.argsort(nodes, axis=1, kind="stable")
-    ordered = np.take_along_axis(nodes, order, axis=1)
+def places_on_machine(cluster: Cluster, rows: Integers) -> Integers:
+    """Return for each row of devices numbers that are equal where the routes between them are.
+
+    Where nodes differ by their switches alone, a device has its place in its node, and for its
+    node and each switch above it the first member of the row there.  Rows with equal numbers are
+    images of each other by an exchange of nodes and switches, which changes no time.
+    """
+    if not cluster.fabric.alike or cluster.faults:
+        return rows
+    nodes, local = np.divmod(rows, cluster.node.devices)
+    units = (nodes // size for size in (1, *cluster.fabric.units.values()))
+    return np.hstack([local, *(_first_of_equal(unit)[0] for unit in units)])
+
+
+def _first_of_equal(numbers: Integers) -> tuple[Integers, Booleans]:
+    """Return for each number the first one of its row that is equal, and if it is alone."""
+    order = np.argsort(numbers, axis=1, kind="stable")
+    ordered = np.take_along_axis(numbers, order, axis=1)
     begins = np.ones_like(ordered, dtype=np.bool_)
     begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     ends = np.ones_like(begins)
     ends[:, :-1] = begins[:, 1:]
     alone = np.empty_like(begins)
     np.put_along_axis(alone, order, begins & ends, axis=1)
-    at = np.maximum.accumulate(np.where(begins, np.arange(nodes.shape[1]), 0), axis=1)
+    at = np.maximum.accumulate(np.where(begins, np.arange(numbers.shape[1]), 0), axis=1)
     first = np.empty_like(order)
     np.put_along_axis(first, order, np.take_along_axis(order, at, axis=1), axis=1)
     return first, alone

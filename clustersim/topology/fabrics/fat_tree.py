@@ -73,16 +73,20 @@ class FatTreeFabric(Fabric):
     @property
     def units(self) -> Mapping[str, int]:
         """Nodes below a leaf, or all leaves of a rail, and of a pod."""
-        of_rails = self.nics if self.rail_optimised else 1
         return {
             "leaves": self.nodes_per_leaf,
-            "pods": max(1, self.leaves_per_pod // of_rails) * self.nodes_per_leaf,
+            "pods": max(1, self.leaves_per_pod // self._rails) * self.nodes_per_leaf,
         }
 
     @property
     def alike(self) -> bool:
-        """Whether flows use all paths at once, so that none is chosen by the numbers of nodes."""
-        return not self.several_paths
+        """Whether flows use all paths at once, and no node has leaves in two pods."""
+        return not self.several_paths and self.leaves_per_pod % self._rails == 0
+
+    @property
+    def _rails(self) -> int:
+        """Leaves that each node is connected to."""
+        return self.nics if self.rail_optimised else 1
 
     def switch_numbers(self, nodes: Integers, nics: Integers) -> Integers:
         """Return a number for the switch of each NIC."""
@@ -242,9 +246,8 @@ class FatTreeFabric(Fabric):
 
     def oversubscription(self, nodes: int) -> dict[str, float]:
         """Return injection over uplink bandwidth of a leaf, and of a pod [unitless]."""
-        rails = self.nics if self.rail_optimised else 1
-        below = self.nodes_per_leaf * self.nics / rails * self.nic.bandwidth
-        leaves = -(-nodes // self.nodes_per_leaf) * rails
+        below = self.nodes_per_leaf * self.nics / self._rails * self.nic.bandwidth
+        leaves = -(-nodes // self.nodes_per_leaf) * self._rails
         ratios = {}
         if leaves > 1:
             ratios["leaf"] = below / (self.leaf_uplinks * self.cable.bandwidth)

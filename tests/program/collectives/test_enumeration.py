@@ -9,6 +9,7 @@ from boxes import DATA
 from clustersim.arrays import multisets, numbered, ranked
 from clustersim.engine.replay import replay
 from clustersim.program.collectives.communicator import Communicator
+from clustersim.program.collectives.messages import places_on_machine
 from clustersim.program.compile import Compilation
 from clustersim.scenario.load import from_mapping, load
 from clustersim.simulation.step.build import build_job
@@ -24,9 +25,13 @@ MACHINES = {
     "rail-optimised fat tree": ("superpod-h100", 70, {}),
     "fat tree of racks": ("meta-24k", 400, {}),
     "hashed fat tree": ("meta-24k", 400, {"fabric.routing": "hashed"}),
+    "pods of rails": (
+        "superpod-h100", 48, {"fabric.nodes_per_leaf": 4, "fabric.leaves_per_pod": 24}
+    ),
+    "pods of racks": ("meta-24k", 48, {"fabric.leaves_per_pod": 6}),
     "torus": ("fugaku", 3456, {}),
     "direct links": ("dgx-1v", 3, {}),
-}
+}  # fmt: skip
 
 
 def built(name):
@@ -86,6 +91,38 @@ def test_groups_in_equivalent_places_carry_what_each_carries_alone(name, data):
             load = alone.load(algorithm, operation).shares
             assert together.load(algorithm, operation).total.of_row(row) == load
         assert together.cost(operation, 1e6, row) == alone.cost(operation, 1e6)
+
+
+@MODEST
+@given(st.sampled_from(["pods of rails", "pods of racks"]), st.data())
+def test_groups_in_places_that_an_exchange_of_nodes_makes_equal_have_equal_costs(name, data):
+    """Nodes of a leaf, leaves of a pod and pods are exchanged: the row has the same numbers."""
+    cluster = BUILT.setdefault(name, built(name))
+    size = cluster.node.devices
+    leaf, pod = cluster.fabric.units.values()
+    node = st.integers(0, cluster.nodes - 1)
+    nodes = data.draw(st.lists(node, min_size=2, max_size=6, unique=True))
+    pods = data.draw(st.permutations(range(cluster.nodes // pod)))
+    leaves = data.draw(st.permutations(range(pod // leaf)))
+    below = data.draw(st.permutations(range(leaf)))
+    images = [
+        pods[node // pod] * pod + leaves[node % pod // leaf] * leaf + below[node % leaf]
+        for node in nodes
+    ]
+    rows = np.array([[n * size + i for n in own for i in range(size)] for own in (nodes, images)])
+    places = places_on_machine(cluster, rows)
+    assert places[0].tolist() == places[1].tolist()
+    for operation in ("all-reduce", "all-to-all"):
+        both = Communicator(cluster, rows[:, None])
+        one, other = (both.cost(operation, 1e8, row) for row in range(2))
+        assert one == other
+
+
+def test_the_places_of_groups_are_themselves_where_nodes_differ_by_more_than_their_switches():
+    """On a dragonfly and with hashed routes no rows are images of each other."""
+    rows = np.arange(32).reshape(4, 8)
+    for name in ("dragonfly", "hashed fat tree"):
+        assert places_on_machine(BUILT.setdefault(name, built(name)), rows) is rows
 
 
 FOLDED = {

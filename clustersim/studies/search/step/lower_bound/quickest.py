@@ -1,16 +1,18 @@
 """The quickest closed form of a collective over all groups of a job along an axis.
 
 Groups in equal places of the machine have equal costs, and meshes share most of their groups, so
-that groups are kept by their devices and costs by their bytes.
+that one of equal groups is kept by its place, and costs by their bytes.
 """
 
 import numpy as np
 
-from clustersim.arrays import Integers
+from clustersim.arrays import Integers, first_of, numbered
 from clustersim.cost.closed_form import Cost
 from clustersim.errors import PlanError
 from clustersim.program.collectives.axes import AxisGroups, Parts, groups_along
+from clustersim.program.collectives.messages import places_on_machine
 from clustersim.program.job import Job
+from clustersim.topology.cluster import Cluster
 from clustersim.workload.kernels import Axis
 
 GroupKey = bytes
@@ -25,11 +27,10 @@ class QuickestCollectives:
         self._costs: dict[tuple[GroupKey, str, float], Cost | None] = {}
 
     def key(self, job: Job, axis: Axis) -> GroupKey:
-        """Return the groups of a job along an axis, known from now on: equal for equal groups."""
-        groups = groups_along(job.placement, axis)
-        key = _canonical(groups)
+        """Return the groups of a job along an axis, known from now on: equal in equal places."""
+        key, different = _different(job.cluster, groups_along(job.placement, axis))
         if key not in self._parts:
-            self._parts[key] = job.communicators(groups)
+            self._parts[key] = job.communicators(different)
         return key
 
     def cost(self, key: GroupKey, operation: str, nbytes: float) -> Cost | None:
@@ -58,11 +59,15 @@ class QuickestCollectives:
         return self._groups[known]
 
 
-def _canonical(groups: Integers) -> GroupKey:
-    """Return groups by row as bytes, whatever the order of the rows and of the groups in a row."""
+def _different(cluster: Cluster, groups: Integers) -> tuple[GroupKey, Integers]:
+    """Return rows of groups in different places, and a key of these places.
+
+    The key does not depend on the order of the rows, nor on that of the groups of a row.
+    """
     rows, of_row, members = groups.shape
-    firsts = groups[:, :, 0]
-    within = np.take_along_axis(groups, np.argsort(firsts, axis=1)[:, :, None], axis=1)
-    ordered = within[np.argsort(within[:, 0, 0])]
-    shape = np.array([rows, of_row, members])
-    return shape.tobytes() + ordered.tobytes()
+    order = np.argsort(groups[:, :, 0], axis=1)
+    within = np.take_along_axis(groups, order[:, :, None], axis=1)
+    places = places_on_machine(cluster, within.reshape(rows, -1))
+    first = first_of(numbered(places))
+    shape = np.array([of_row, members])
+    return b"".join([shape.tobytes(), *sorted(map(bytes, places[first]))]), within[first]
