@@ -26,6 +26,8 @@ def main() -> None:
     gc.set_threshold(GARBAGE_THRESHOLD)
     # pydantic searches all installed packages for plugins, of which commands need none: 20 ms
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # numpy starts a thread for each core, which the small matrices of commands leave idle: 50 ms
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from clustersim.cli import main
 

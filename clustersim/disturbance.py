@@ -14,12 +14,14 @@ generator(name, seed, replication, number)     the same numbers whatever else th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+
+from clustersim.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.random import Generator

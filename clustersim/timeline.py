@@ -5,12 +5,13 @@ vector operations and written as Parquet without conversion.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from clustersim.records import dataclass
 
 T = TypeVar("T")
 

@@ -12,7 +12,6 @@ for each replica, its links and weights in arrays.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers, ranges
+from clustersim.records import dataclass
 
 Name = tuple[Hashable, ...]
 """Name of a communication, the same for every replica: ``("send", "F", 3, 4)``."""

@@ -3,6 +3,8 @@
 import json
 from functools import cache
 
+from pydantic import TypeAdapter
+
 from clustersim.answers import to_json
 from clustersim.cli.schemas import SCHEMAS
 
@@ -44,8 +46,13 @@ def _undescribed(schema, data, whole, path="$"):
 
 
 def undescribed(answer, *verbs):
-    """Return the keys of an answer that `clustersim schema VERB` lacks, for each verb."""
-    data = json.loads(json.dumps(to_json(answer)))
+    """Return the keys of an answer that `clustersim schema VERB` lacks, for each verb.
+
+    Its plain values are those of pydantic, whose schema it is.
+    """
+    text = json.dumps(to_json(answer))
+    assert text == json.dumps(TypeAdapter(type(answer)).dump_python(answer, mode="json"))
+    data = json.loads(text)
     return [problem for verb in verbs for problem in undescribed_keys(data, verb)]
 
 

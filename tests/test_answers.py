@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from clustersim import simulate
 from clustersim.answers import from_json, schema, to_json
@@ -50,6 +50,26 @@ def test_an_answer_is_plain_values_and_back():
     assert data == {"moves": [{"from": 0.0, "to": 1.0}, {"from": 1.0, "to": 3.0}]}
     assert from_json(Path, json.loads(json.dumps(data))) == PATH
     assert to_json([PATH]) == [data]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers of several types."""
+
+    share: float
+    rates: dict[str, tuple[float | None, ...]]
+    whole: int | float
+    known: bool
+    inside: tuple[Path, ...] = (PATH,)
+
+
+def test_whole_numbers_of_a_field_of_floats_are_floats():
+    """Wherever they are in it; those of other fields are not, as pydantic has it."""
+    answer = Numbers(1, {"a": (2, None)}, 3, True)
+
+    text = json.dumps(to_json(answer))
+    assert text.startswith('{"share": 1.0, "rates": {"a": [2.0, null]}, "whole": 3, "known": true')
+    assert text == json.dumps(TypeAdapter(Numbers).dump_python(answer, mode="json", by_alias=True))
 
 
 def test_a_missing_key_is_named():

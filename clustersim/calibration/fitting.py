@@ -17,7 +17,7 @@ absent leaves its coefficient far below the prior, where no slope is left.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -33,6 +33,7 @@ from clustersim.calibration.linear import (
     solve_linear,
     weights,
 )
+from clustersim.records import dataclass
 from clustersim.validation.robust import scatter
 
 Task = tuple[Array, Numbers]

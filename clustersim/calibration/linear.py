@@ -13,12 +13,13 @@ so that the pull of a slow run grows up to some sigma, and falls from there: at 
 twelfth of that of a fast one.  Kernels, which are measured alone, have the first on both sides.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from clustersim.records import dataclass
 from clustersim.validation.robust import SHARPEST, scatter
 
 Array = npt.NDArray[np.float64]

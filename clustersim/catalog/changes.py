@@ -7,11 +7,12 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from clustersim.catalog.reading import Key, Place, _dotted, parse_yaml
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 from clustersim.units import QUANTITY
 
 _MOST: Final = 1e300

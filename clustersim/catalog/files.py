@@ -16,12 +16,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from clustersim.errors import ClustersimError, ScenarioError
 from clustersim.escaping import escaped
+from clustersim.records import dataclass
 
 MAX_BYTES: Final = 64 * 1000**2
 """Maximum size of a file [B]; the largest one that is shipped has half a megabyte."""

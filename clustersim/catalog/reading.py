@@ -8,7 +8,6 @@ import datetime
 import math
 import re
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
@@ -22,6 +21,7 @@ from clustersim.answers import record
 from clustersim.catalog.files import read_text, shown
 from clustersim.errors import ClustersimError, ScenarioError
 from clustersim.escaping import escaped
+from clustersim.records import dataclass
 
 Key = tuple[str | int, ...]
 """Path of a value in a document: ``("plan", "tensor")``."""

@@ -7,13 +7,14 @@ message can always name a file and a line.
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeGuard
 
 from clustersim.answers import in_brief
 from clustersim.catalog.changes import Change, Scale, scaled
 from clustersim.catalog.reading import Document, Key, Place, _dotted, plain_copy
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 
 
 def dotted(path: Key) -> str:

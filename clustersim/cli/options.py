@@ -6,7 +6,6 @@ destination (checked) -> the study runs -> report: write the files, then print
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -16,6 +15,7 @@ from clustersim.answers import Presentable
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped, file_name
+from clustersim.records import dataclass
 
 if TYPE_CHECKING:
     from clustersim.render.render_process import RenderProcess

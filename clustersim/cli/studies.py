@@ -7,12 +7,13 @@ def compare(scenarios, by, study):       --set --store --jobs --executor --out -
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 import clustersim
 from clustersim.cli import options
 from clustersim.cli.options import command_line, destination, progress_bar
+from clustersim.records import dataclass
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Row

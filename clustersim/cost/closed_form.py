@@ -10,9 +10,9 @@ latencies they are multiplied with.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from clustersim.records import dataclass
 from clustersim.topology.library import Library, Protocol
 
 ONE_WAY: Final = frozenset({"reduce-scatter", "all-gather"})

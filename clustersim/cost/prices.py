@@ -5,12 +5,12 @@ purchased   devices x hours x price / years of use, and the electricity of the s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Final, Literal
 
 from clustersim.catalog.prices import PricesRecord, SiteRecord, find_prices
 from clustersim.errors import CatalogError
+from clustersim.records import dataclass
 
 Term = Literal["on-demand", "one-year", "three-year", "purchase"]
 

@@ -16,7 +16,6 @@ methods, which give the same timeline, and the first serves nearly all programs:
 `benchmarks/replay.py` compares their times.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from clustersim.engine.direct_replay import DirectReplay
@@ -25,6 +24,7 @@ from clustersim.engine.steady_state import repeats, skip_repeated_periods
 from clustersim.errors import SimulationError
 from clustersim.program.program import Program
 from clustersim.program.schedules.check import check_steps, rows_of
+from clustersim.records import dataclass
 from clustersim.timeline import Timeline
 
 ATTEMPTS = 8

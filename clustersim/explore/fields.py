@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from clustersim.catalog.finding import entry_names
 from clustersim.program.schedules import SCHEDULES
+from clustersim.records import dataclass
 
 Kind: TypeAlias = Literal["step", "run", "service"]
 """Kinds of questions."""

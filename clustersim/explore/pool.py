@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -19,6 +19,7 @@ from queue import Empty, Queue
 from typing import Any, Final, NamedTuple
 
 from clustersim.errors import ClustersimError
+from clustersim.records import dataclass
 from clustersim.runs.executors import follow_parent
 
 WAITING: Final = 64

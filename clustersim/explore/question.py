@@ -7,7 +7,7 @@ Nothing in an address names a file: names are those of the catalogue, further ch
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
@@ -17,6 +17,7 @@ from clustersim.catalog.tree import value_at
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.explore.fields import KINDS, SETTING, Field, Kind, fields_of
+from clustersim.records import dataclass
 from clustersim.scenario.load import Loaded, LoadedJob, LoadedService, load_job, plain_value
 
 MINE: Final = "mine"

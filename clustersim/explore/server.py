@@ -12,7 +12,7 @@ import json
 import logging
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,7 @@ from clustersim.explore.choices import reasons
 from clustersim.explore.fields import KINDS, fields_of
 from clustersim.explore.pool import Message, Pool
 from clustersim.explore.question import Home, Question, question_of, values_of
+from clustersim.records import dataclass
 from clustersim.render.page.page import environment, page_scripts, page_style
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ values by key --texts of the profile--> words of a command, and what they cannot
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from string import Formatter
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from clustersim.exporters.values import (
     shown,
 )
 from clustersim.plan.parallelism import AXES
+from clustersim.records import dataclass
 
 FORMATS: Final[Mapping[str, str]] = {
     "chakra": "clustersim.export_traces writes traces",

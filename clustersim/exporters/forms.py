@@ -7,12 +7,12 @@ words --script, command--> text
 import json
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from clustersim.exporters.arguments import option_lines
 from clustersim.importers.launch.options import Option
 from clustersim.importers.launch.table import Read, Reads
+from clustersim.records import dataclass
 
 ENDINGS: Final[Mapping[str, str]] = {
     "script": ".sh",

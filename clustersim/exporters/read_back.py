@@ -4,7 +4,6 @@ scenario --export--> text --import--> scenario: values that differ are not expre
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from clustersim.exporters.values import (
     profile_of,
     shown,
 )
+from clustersim.records import dataclass
 from clustersim.scenario.launch_files import launch_file
 from clustersim.scenario.load import Loaded, LoadedService, load_launch
 

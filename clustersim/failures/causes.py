@@ -13,9 +13,10 @@ time, also during a save and a restart.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, expm1, gamma, inf, sqrt
 from typing import Final
+
+from clustersim.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ before it restarts.  The factors are taken as independent, which is exact for on
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp
 
 from clustersim.failures.causes import FailureCause, goodput_of_causes, mean_time_between
 from clustersim.failures.renewal import LongRun
+from clustersim.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ as arrays.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers
 from clustersim.failures.causes import FailureCause
+from clustersim.records import dataclass
 
 ACCOUNTS: Final = ("useful", "lost", "saving", "restarting", "waiting", "planned")
 """Where the time of a run goes; the sums of each replication are its elapsed time."""

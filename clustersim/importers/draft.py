@@ -1,7 +1,6 @@
 """A catalogue file under construction: stated values, assumed values, and the final check."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from clustersim.catalog.reading import Document, Place, plain_copy
 from clustersim.catalog.records.machines import ClusterRecord, NodeRecord
 from clustersim.catalog.tree import Tree, is_fact
 from clustersim.errors import CatalogError
+from clustersim.records import dataclass
 
 SOURCE: Final = "import"
 """The key of the imported file in the table of sources."""

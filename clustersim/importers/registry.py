@@ -5,7 +5,7 @@ A new format is a reader and one line of `FORMATS`.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +36,7 @@ from clustersim.importers.models.config import SAMPLE, other_text
 from clustersim.importers.source import MOST_BYTES, Source, read_source
 from clustersim.importers.traces.draft import TraceDraft, trace_draft
 from clustersim.importers.traces.formats import READERS, trace_format
+from clustersim.records import dataclass
 
 MODEL: Final = "hugging-face"
 """The format of models."""

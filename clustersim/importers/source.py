@@ -5,7 +5,7 @@ reads other files.  Topology files need none of it, so the first such declaratio
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Final, NoReturn
@@ -14,6 +14,7 @@ from xml.parsers import expat
 from clustersim.catalog.files import read_bytes, shown
 from clustersim.catalog.reading import Place
 from clustersim.errors import CatalogError
+from clustersim.records import dataclass
 
 MOST_BYTES: Final = 16 * 1000**2
 """Size limit of a file [B]; a dump of a node is below 1 MB, of a large fabric a few MB."""

@@ -1,7 +1,6 @@
 """One replica of a served model: its layout on a machine, number formats, engine and kernels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Final
@@ -16,6 +15,7 @@ from clustersim.cost.surfaces.grouped import ROWS
 from clustersim.inference.formats import KV_BYTES, Formats, check_formats
 from clustersim.inference.layout import Layout, check_replica
 from clustersim.inference.links import Links
+from clustersim.records import dataclass
 from clustersim.topology.accelerator import Accelerator
 from clustersim.topology.cluster import Cluster
 from clustersim.workload.kernels import Head

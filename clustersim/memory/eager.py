@@ -7,9 +7,8 @@ Hugging Face transformers, ``models/llama/modeling_llama.py``, commit 0022728; a
 ``tuners/lora``, and with a norm as in AnswerDotAI/fsdp_qlora, ``scripts/dora.py``.
 """
 
-from dataclasses import dataclass
-
 from clustersim.memory.allocator import SMALL, Block, Blocks
+from clustersim.records import dataclass
 from clustersim.workload.finetune import Finetune, Linear, linears
 from clustersim.workload.model import Transformer
 

@@ -10,10 +10,10 @@ over the predicted one at most, b the predicted one over the measured one.  What
 unused is no need: it frees it before an allocation fails.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from clustersim.memory.peak_errors import PeakErrors
+from clustersim.records import dataclass
 
 FITS: Final = "fits"
 TIGHT: Final = "tight"

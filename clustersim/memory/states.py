@@ -8,7 +8,7 @@ Rajbhandari et al. 2020, arXiv:1910.02054, section 5. Experts are sharded over t
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from typing import Final
 
@@ -16,6 +16,7 @@ from clustersim.bounded_cache import BoundedCache
 from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.memory.verdict import STATES
 from clustersim.program.job import Job
+from clustersim.records import dataclass
 from clustersim.workload.finetune import frozen_bytes, trainable
 from clustersim.workload.model import Layer
 from clustersim.workload.slice import Slice

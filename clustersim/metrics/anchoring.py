@@ -14,12 +14,13 @@ each factor is shifted in proportion to its effect on the step.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from clustersim.evidence import Reach
+from clustersim.records import dataclass
 
 SPREAD: Final = 0.06
 """Standard deviation of the logarithm of a factor over jobs.  Twice `SCATTER`: of the ratios 1/2,

@@ -20,12 +20,12 @@ the microbatches go through either model.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple, get_args
 
 from clustersim.answers import record
+from clustersim.records import dataclass
 
 WiringName = Literal["loop", "v", "mirrored"]
 

@@ -10,7 +10,6 @@ well, as with a launcher that numbers ranks node by node.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from clustersim.errors import PlanError
 from clustersim.plan.checks import Where
 from clustersim.plan.parallelism import Plan
+from clustersim.records import dataclass
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.fabrics.torus import TorusFabric
 

@@ -24,7 +24,7 @@ replicas of two jobs never have the same colour, and a link has one colour for a
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -41,6 +41,7 @@ from clustersim.arrays import (
     ranked,
 )
 from clustersim.program.links.tables import TrafficTable, tables_of
+from clustersim.records import dataclass
 from clustersim.traffic import Name, Traffic, TrafficRows, Transfers, link_rows
 
 

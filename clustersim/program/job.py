@@ -1,7 +1,7 @@
 """A job: everything that decides a program, as a plain value, and the nouns that follow from it."""
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from clustersim.program.schedules.batch_order import batch_order
 from clustersim.program.schedules.classic import ONE_F_ONE_B
 from clustersim.program.schedules.steps import Order
 from clustersim.program.weights import Weights
+from clustersim.records import dataclass
 from clustersim.timeline import BACKWARD, FORWARD
 from clustersim.topology.accelerator import Accelerator, slowest_of
 from clustersim.topology.cluster import Cluster

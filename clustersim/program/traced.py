@@ -9,7 +9,7 @@ communicator, as those of a stage of a pipeline; others have one each and share 
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isnan
 from typing import Final
 
@@ -36,6 +36,7 @@ from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.program.fold import Folded, JobTraffic
 from clustersim.program.movement.transfers import message_rows
 from clustersim.program.operations import Operations
+from clustersim.records import dataclass
 from clustersim.topology.accelerator import Accelerator
 from clustersim.topology.cluster import Cluster
 from clustersim.traffic import LinkRows, Name, Traffic, TrafficRows

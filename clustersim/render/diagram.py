@@ -5,7 +5,7 @@ thickness of a wire is the root of its bandwidth, on the same scale in every dia
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from math import cos, pi, sin, sqrt
 from typing import Final, NamedTuple, TypeVar
@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 
 from clustersim import __version__
+from clustersim.records import dataclass
 from clustersim.render.palette import LIGHT, LINKS, Colour, parse_colour
 
 Point = tuple[float, float]

@@ -1,12 +1,12 @@
 """The figures of an answer as methods that draw them: ``answer.plot.pareto(backend="plotly")``."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 from clustersim.render.charts.picture import Drawn, Stacked, stacked
 
 

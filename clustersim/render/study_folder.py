@@ -6,7 +6,7 @@ The same pages, tables and figures are what an answer shows in a notebook.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clustersim.answers import to_json
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 from clustersim.render import folder
 from clustersim.render.charts.picture import Drawn
 from clustersim.render.drawn import Charts

@@ -7,10 +7,11 @@ minute does.
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from typing import Any, Final
 
+from clustersim.records import dataclass
 from clustersim.units import format_seconds
 
 EVERY: Final = 60.0

@@ -4,9 +4,10 @@ It needs neither SQLite nor processes, so that studies run where Python has none
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Self
 
+from clustersim.records import dataclass
 from clustersim.runs.variants import MEMORY_ONLY, Run
 
 

@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from importlib import import_module
@@ -39,6 +38,7 @@ from pydantic import Field, ValidationError
 from clustersim.answers import from_json, to_json
 from clustersim.errors import ScenarioError
 from clustersim.memory.room import EXCEEDING, FITTING
+from clustersim.records import dataclass
 from clustersim.runs.runs_in_memory import RunsInMemory
 from clustersim.runs.store_file import connect
 from clustersim.runs.table import verdict_text

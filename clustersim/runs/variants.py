@@ -7,13 +7,14 @@ Both are plain values: they travel to other processes and into the run cache.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Literal, TypeVar
 
 from clustersim.answers import from_json, to_json
 from clustersim.catalog.changes import Change
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import MemoryAnswer
+from clustersim.records import dataclass
 from clustersim.runs.scenario_files import ScenarioFiles
 from clustersim.scenario.load import (
     LoadedScenario,

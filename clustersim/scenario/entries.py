@@ -6,7 +6,6 @@ my-box.yaml       a file of the kind that its key `kind` names; a scenario witho
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from clustersim.catalog.records.models import ModelRecord
 from clustersim.catalog.reliability import ReliabilityRecord
 from clustersim.catalog.tree import Tree, nearest
 from clustersim.errors import CatalogError, ScenarioError
+from clustersim.records import dataclass
 from clustersim.scenario.load import load_any
 from clustersim.scenario.references import references_in, resolve
 from clustersim.scenario.schema import Scenario

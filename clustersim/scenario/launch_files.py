@@ -4,7 +4,6 @@ train.sh, cluster.name=dgx-h100, cluster.nodes=8  -->  a scenario with lines of 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from clustersim.importers.launch.draft import LaunchDraft, scenario_draft
 from clustersim.importers.launch.formats import LAUNCHES, launch_format
 from clustersim.importers.launch.table import Launch
 from clustersim.importers.source import as_source
+from clustersim.records import dataclass
 from clustersim.scenario.requests import LOADS
 
 

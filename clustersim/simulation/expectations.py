@@ -12,11 +12,11 @@ the service grows; the last two do not concern limits of memory and of the queue
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from clustersim.answers import record
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 from clustersim.scenario.load import LoadedScenario
 from clustersim.simulation.limits import format_ratio, growing_queue, kinds_of
 from clustersim.simulation.measures import QUEUE_GROWTH, Answer, Measure, find_measure, measures_of

@@ -9,13 +9,14 @@ measure that is not known of an answer is absent, never 0.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final, Literal, Protocol
 
 from clustersim.answers import record
 from clustersim.errors import ScenarioError
 from clustersim.metrics.attribution import PARTS
+from clustersim.records import dataclass
 from clustersim.units import (
     GIB,
     PERCENTILES,

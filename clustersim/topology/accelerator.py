@@ -14,7 +14,7 @@ waiting < communication < memory-bound < compute-bound <= cap <= limit of the bo
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
@@ -29,6 +29,7 @@ from clustersim.catalog.records.accelerators import (
     find_kernel_fits,
 )
 from clustersim.errors import CatalogError
+from clustersim.records import dataclass
 
 assumed_lowest_voltage_clock: Final = 0.6
 """Share of the clock at which the voltage is lowest; assumed, as usual for GPUs."""

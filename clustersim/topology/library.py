@@ -1,12 +1,13 @@
 """The collective library of a machine: its algorithms, and the cost of each message."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import inf
 from typing import Final, Literal
 
 from clustersim.answers import built_from, record
 from clustersim.catalog.libraries import OPERATIONS, LibraryRecord
+from clustersim.records import dataclass
 
 Issuer = Literal["benchmark", "training", "engine"]
 """The program that calls a library."""

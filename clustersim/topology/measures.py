@@ -4,11 +4,11 @@ All bandwidths are of payload, per direction [B/s].
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import inf
 
 from clustersim.catalog.fabrics import LinkList
 from clustersim.catalog.records.machines import ClusterRecord
+from clustersim.records import dataclass
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.topology.links import Hop
 from clustersim.topology.node import Node

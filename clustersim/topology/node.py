@@ -10,12 +10,13 @@ gpu0 -- (crossbar) -- gpu1                 a crossbar has one link per device an
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
 from clustersim.catalog.records.machines import DeviceLinks, DeviceSwitch, NodeRecord
 from clustersim.errors import CatalogError
+from clustersim.records import dataclass
 from clustersim.topology.links import Hop
 
 End = int | str

@@ -7,13 +7,13 @@ without a loop over messages.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.arrays import Booleans, Floats, Integers, ranges, ranked
+from clustersim.records import dataclass
 
 Number = TypeVar("Number", np.int64, np.float64)
 

@@ -10,12 +10,12 @@ papers measure it outside of a step.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from clustersim.cost.compute import chain_seconds
 from clustersim.program.blocks.blocks import Blocks
 from clustersim.program.job import Job
+from clustersim.records import dataclass
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.result import Result

@@ -1,12 +1,13 @@
 """The outcome of one case: its grade and its memory, or the reasons why it has none."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from clustersim.answers import answer_from, record
 from clustersim.evidence import Traits
 from clustersim.memory.room import UNFIT
+from clustersim.records import dataclass
 from clustersim.validation.cases.reasons import Reason, join_reasons
 from clustersim.validation.grading import Grade
 

@@ -11,9 +11,9 @@ arXiv:2305.14314.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from clustersim.records import dataclass
 from clustersim.workload.model import Layer, Transformer
 from clustersim.workload.parameters import Parameters, layer_parameters
 

@@ -5,9 +5,9 @@ its backward (in reverse order) and of recomputation, and the bytes that stay al
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from clustersim.records import dataclass
 from clustersim.workload.kernels import Gemm, Kernel, Overlapped, Stream
 
 

@@ -9,11 +9,11 @@ give 18 to 93 tokens for each parameter, so that no answer is given without the 
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 
 FLOPS_PER_PARAMETER: Final = 6.0
 """FLOPs of a token for each parameter, forward and backward, without attention."""

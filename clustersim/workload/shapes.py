@@ -10,11 +10,11 @@ Llama 2 70B and the 130 of Llama 3 405B.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from clustersim.catalog.records.models import ModelRecord
+from clustersim.records import dataclass
 from clustersim.workload.model import build_model
 from clustersim.workload.parameters import model_parameters
 

@@ -5,11 +5,12 @@ t tensor ranks, c context ranks, V vocabulary.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from clustersim.catalog.records.frameworks import ExpertFacts, KernelFacts
 from clustersim.catalog.records.models import ExpertShape
+from clustersim.records import dataclass
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.kernels import Collective, Gemm
 from clustersim.workload.model import Transformer

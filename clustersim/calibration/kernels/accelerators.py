@@ -7,7 +7,6 @@ Rows of others are left out, and counted.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from clustersim.catalog.records.accelerators import (
 from clustersim.catalog.tree import Tree
 from clustersim.cost.surfaces.kernel_kinds import SURFACES
 from clustersim.errors import CatalogError
+from clustersim.records import dataclass
 from clustersim.topology.accelerator import build_accelerator
 
 

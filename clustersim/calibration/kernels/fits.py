@@ -7,7 +7,6 @@ The rows themselves are in no file.
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,7 @@ from clustersim.catalog.records.accelerators import (
 from clustersim.catalog.tree import Tree
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError, ScenarioError
+from clustersim.records import dataclass
 
 
 @dataclass(frozen=True)

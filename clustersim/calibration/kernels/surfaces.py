@@ -5,7 +5,7 @@ Rows with the same shape are in the same fold, so that a row is graded by a fit 
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import product
 from typing import Final
@@ -17,6 +17,7 @@ from clustersim.calibration.kernels.words import Measurement
 from clustersim.calibration.linear import Array, Prior
 from clustersim.cost.surfaces.kernel_kinds import CONDITIONS, SURFACES
 from clustersim.cost.surfaces.surface import Surface, Term, predict
+from clustersim.records import dataclass
 from clustersim.topology.accelerator import Accelerator
 
 FOLDS: Final = 5

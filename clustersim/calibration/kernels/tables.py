@@ -10,7 +10,6 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +22,7 @@ from clustersim.calibration.kernels.words import (
 )
 from clustersim.catalog.files import read_text, shown
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 
 NEEDED: Final = ("accelerator", "seconds")
 """Columns of every table; the others depend on the kernel."""

@@ -9,7 +9,6 @@ a software.  Kernels, and runs of a single group, are divided into a few folds i
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from clustersim.calibration.runs.coefficients import (
 from clustersim.calibration.runs.kernels import KernelRow, kernel_seconds
 from clustersim.calibration.runs.replays import MeasuredRun, run_seconds
 from clustersim.catalog.records.accelerators import AcceleratorRecord
+from clustersim.records import dataclass
 from clustersim.topology.accelerator import Accelerator, build_accelerator
 
 # --- rows -----------------------------------------------------------------------------------------

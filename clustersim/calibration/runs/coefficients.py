@@ -6,7 +6,6 @@ value in the file, and the file's `confidence` determines the width of the prior
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
@@ -15,6 +14,7 @@ from clustersim.catalog.facts import SourcedValue, facts
 from clustersim.catalog.records.accelerators import AcceleratorRecord
 from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.cost.kernels.products import training_terms
+from clustersim.records import dataclass
 from clustersim.topology.accelerator import build_accelerator
 
 assumed_spreads: Final[Mapping[str | None, float]] = {

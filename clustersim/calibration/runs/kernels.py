@@ -10,7 +10,6 @@ describe device and software; the first of them is kept as the remark of the tab
 import csv
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,6 +20,7 @@ from clustersim.catalog.files import read_text, shown
 from clustersim.catalog.tree import nearest
 from clustersim.cost.compute import chain_seconds
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 from clustersim.topology.accelerator import Accelerator
 from clustersim.workload.kernels import Collective, Flash, Gemm, Head, Stream
 from clustersim.workload.slice import PRECISIONS, Precision

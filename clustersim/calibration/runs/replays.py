@@ -8,7 +8,7 @@ and each process keeps those of its runs.
 import copy
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -24,6 +24,7 @@ from clustersim.catalog.records.accelerators import AcceleratorRecord
 from clustersim.errors import ClustersimError
 from clustersim.memory.peak import estimate_memory
 from clustersim.program.job import Job
+from clustersim.records import dataclass
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import replay_step

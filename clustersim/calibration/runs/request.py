@@ -6,7 +6,6 @@ a.csv (kernels), runs.yaml (cases) --read_request--> Request --calibrate--> Cali
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from pathlib import Path
 
 from clustersim.calibration.runs.answer import Calibration, NotFitted, fit_accelerator
@@ -19,6 +18,7 @@ from clustersim.catalog.reading import Document
 from clustersim.catalog.records.accelerators import AcceleratorRecord
 from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError, ScenarioError
+from clustersim.records import dataclass
 from clustersim.validation.case_runs import select_groups
 from clustersim.validation.cases.rows import Entry, read_entries
 from clustersim.workload.kernels import Flash

@@ -4,12 +4,12 @@ Kernels that the host issues one by one take the longer of host and device.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from clustersim.records import dataclass
 from clustersim.topology.accelerator import Accelerator
 
 Array = npt.NDArray[np.float64]

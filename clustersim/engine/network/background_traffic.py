@@ -11,7 +11,6 @@ replayed, and the rest continues at the rate of the second half of this part.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -19,6 +18,7 @@ from simpy import Environment
 
 from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import SHARED, Transfer
+from clustersim.records import dataclass
 from clustersim.traffic import Traffic
 
 TIE = 1e-9

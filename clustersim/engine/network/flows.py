@@ -14,7 +14,6 @@ its route, then its bytes share every link of the route at one rate.  Other keys
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +27,7 @@ from clustersim.catalog.files import read_text
 from clustersim.engine.network.network import Network
 from clustersim.engine.network.transfer import Transfer
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 from clustersim.traffic import Traffic
 
 MAX_ITEMS: Final = 100_000

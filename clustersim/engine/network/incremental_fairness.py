@@ -17,13 +17,13 @@ activity with a weight.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
 from clustersim.arrays import Booleans, Hashes, mixed, ranges
 from clustersim.engine.network.fairness import Integers, rates_of_crossings
+from clustersim.records import dataclass
 from clustersim.timeline import Floats
 
 ROUNDING = 1e-12

@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from clustersim.answers import in_brief
 from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.request import Request
+from clustersim.records import dataclass
 
 
 class CompletedRequest(NamedTuple):

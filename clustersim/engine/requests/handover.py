@@ -5,7 +5,6 @@ prompt complete --passage--> queued for decode --blocks there--> transfer --> jo
 """
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +15,7 @@ from clustersim.engine.network.network import Network
 from clustersim.engine.requests.batcher import Batcher
 from clustersim.engine.requests.replica import ReplicaProcess, Route
 from clustersim.engine.requests.request import Request
+from clustersim.records import dataclass
 from clustersim.traffic import Traffic
 
 

@@ -9,7 +9,6 @@ review of the complete requests ends it.
 """
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +23,7 @@ from clustersim.engine.requests.replica import ROUTING, ReplicaProcess
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.engine.requests.steps import LEAST_STEPS, MOST_STEPS, Steps
+from clustersim.records import dataclass
 
 
 class Intake(NamedTuple):

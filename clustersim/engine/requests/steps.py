@@ -9,7 +9,7 @@ over time, are replaced by their sums: all sums stay exact, what is sampled is o
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, reduce
 from math import inf
 from operator import add
@@ -20,6 +20,7 @@ import numpy as np
 from clustersim.answers import in_brief
 from clustersim.arrays import Booleans, Floats, Integers, ranges
 from clustersim.inference.batch import Batch, Prompt
+from clustersim.records import dataclass
 
 MOST_STEPS: Final = 1_500_000
 """Steps of a record, of all replicas: those of 100,000 requests that 64 users send."""

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from clustersim.importers.launch.options import Option
 from clustersim.importers.launch.table import INTERNAL, Given, Launch
 from clustersim.importers.models import model_file
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 ORDER: Final = ("title", "cluster", "model", "plan", "batch", "precision", "engine", "load")
 """The first keys of a scenario."""

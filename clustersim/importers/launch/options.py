@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from clustersim.escaping import escaped
 from clustersim.importers.launch.syntax.shell import Command, Word, shortened
 from clustersim.importers.launch.syntax.shell import whole_number as sum_of
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 MOST: Final = 10**12
 """Largest whole number that an option may have; those that count something are far below it."""

@@ -6,7 +6,7 @@ options --reads--> values by key      --finish--> keys of a scenario
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from clustersim.escaping import escaped
 from clustersim.importers.launch.options import Option
 from clustersim.importers.reasons import read_reasons, reason_of
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 Convert = Callable[[Option], Any]
 """Returns the value of a key from an option; None for an option without effect."""

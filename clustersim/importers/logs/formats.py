@@ -17,9 +17,9 @@ next to it.  Values are in SI units after the factor.  Of ``now/mean`` the first
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from clustersim.records import dataclass
 from clustersim.units import GIB
 
 Where = Literal["line", "before", "after"]

@@ -7,13 +7,13 @@ place; releases before 2.10 print no root.  Times out of place are read, the med
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 from clustersim.importers.source import read_source
+from clustersim.records import dataclass
 
 OPERATIONS: Final[Mapping[str, str]] = {
     "all_reduce": "all-reduce",

@@ -11,10 +11,10 @@ it, which is the time per token of the others.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 MS: Final = 1e-3
 

@@ -6,7 +6,7 @@ text --colours, carriage returns--> lines --pattern of the format--> records of 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -16,6 +16,7 @@ from clustersim.catalog.files import read_bytes, shown
 from clustersim.errors import CatalogError
 from clustersim.importers.logs.formats import INTERRUPTED, LOGS, LogFormat
 from clustersim.importers.source import MOST_BYTES, Source, as_source
+from clustersim.records import dataclass
 
 COLOUR: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """A code of a terminal: of a colour, or of the place of the cursor."""

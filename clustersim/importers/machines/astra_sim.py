@@ -10,7 +10,6 @@ every node has its own NIC, attached to the router of its node.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
 from typing import Any, Final
@@ -23,6 +22,7 @@ from clustersim.importers.draft import Choices, Draft, as_in, assumed, stated
 from clustersim.importers.machines.cluster_file import MOST_CABLES, nic_part
 from clustersim.importers.machines.nearest import NodeEntry, nearest_clusters, nodes
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 from clustersim.units import counted
 
 MOST_DEVICES: Final = 10**6

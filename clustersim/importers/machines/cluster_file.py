@@ -1,6 +1,5 @@
 """A cluster file from the network between nodes that another file states."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from clustersim.catalog.reading import MOST_VALUES
@@ -15,6 +14,7 @@ from clustersim.importers.machines.nearest import (
     node_named,
 )
 from clustersim.importers.machines.sketch import End
+from clustersim.records import dataclass
 from clustersim.units import counted
 
 MOST_CABLES: Final = MOST_VALUES // 5

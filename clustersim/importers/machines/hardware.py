@@ -13,10 +13,10 @@ on InfiniBand.  The name of an adapter is that of its driver, and states the kin
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from clustersim.importers.machines.sketch import Clues, Sketch
+from clustersim.records import dataclass
 
 
 @dataclass(frozen=True)

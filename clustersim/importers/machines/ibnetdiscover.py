@@ -11,11 +11,12 @@ A cable is listed once from each end; it is counted once per unordered pair of p
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from clustersim.importers.machines.cluster_file import Network
 from clustersim.importers.source import Source, natural
+from clustersim.records import dataclass
 
 LANE: Final = {
     "SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR10": 10.0, "FDR": 14.0625 * 64 / 66,

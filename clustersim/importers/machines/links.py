@@ -7,7 +7,6 @@ distance take turns.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from operator import eq
 from typing import Any, Final
@@ -19,6 +18,7 @@ from clustersim.importers import draft
 from clustersim.importers.draft import as_in, assumed, stated
 from clustersim.importers.machines.nearest import Facts, NodeEntry, apart, first_with, host_kind
 from clustersim.importers.machines.sketch import End, Nic, Sketch, Wire
+from clustersim.records import dataclass
 
 SWITCH: Final = "nvswitch"
 """The end of devices with unequal numbers of links to switches."""

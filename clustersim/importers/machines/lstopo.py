@@ -16,11 +16,12 @@ device or to a port of an NVSwitch, and a matrix of hops the pairs on xGMI.  hwl
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from clustersim.importers.machines.sketch import Clues, End, Nic, Sketch, Wire
 from clustersim.importers.source import Element, Source, natural, parse_xml
+from clustersim.records import dataclass
 
 MOST_DEVICES: Final = 1024
 

@@ -11,11 +11,12 @@ a bridge; ``tclass`` 0x068000 marks NVLinks to a switch, 0x068001 to a CPU.  As 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from clustersim.importers.machines.sketch import Clues, End, Nic, Sketch, Wire
 from clustersim.importers.source import Element, Source, natural, parse_xml
+from clustersim.records import dataclass
 
 MOST_DEVICES: Final = 1024
 MOST_HOSTS: Final = 64

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import log
 from pathlib import Path
@@ -13,6 +12,7 @@ from clustersim.catalog import finding
 from clustersim.errors import CatalogError
 from clustersim.importers.machines import hardware
 from clustersim.importers.machines.sketch import End, Sketch
+from clustersim.records import dataclass
 
 Facts = dict[str, Any]
 """Plain values of a catalogue file, in which a fact is ``{value: ..., source: ...}``."""

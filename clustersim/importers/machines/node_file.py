@@ -1,7 +1,6 @@
 """A node file from a sketch, completed from the nearest catalogue entries."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +14,7 @@ from clustersim.importers.machines.hardware import CHIPS, Chip, candidates, chip
 from clustersim.importers.machines.links import Attachment, Links, attach, switch_like
 from clustersim.importers.machines.nearest import NodeEntry, nearest_nodes, nodes
 from clustersim.importers.machines.sketch import End, Sketch
+from clustersim.records import dataclass
 from clustersim.units import counted
 
 

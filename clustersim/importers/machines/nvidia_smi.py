@@ -12,7 +12,6 @@ built from the leaves: bridges of PIX groups, bridges of PXB groups, one end per
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -21,6 +20,7 @@ import networkx as nx
 from clustersim.importers.machines.hardware import MOST_LINKS, by_product
 from clustersim.importers.machines.sketch import Clues, End, Nic, Sketch, Wire
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 MOST_ENDS: Final = 256
 

@@ -12,11 +12,11 @@ that of one hop.  None of the tables has the number of links of a pair.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from clustersim.importers.machines.sketch import Clues, Sketch, Wire
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 MOST_DEVICES: Final = 128
 

@@ -7,7 +7,9 @@ dev0 -- pcie0 -- cpu0 -- cpu1         and the tree of PCIe bridges and host brid
         mlx5_0                        a NIC is attached to `Nic.end`
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from clustersim.records import dataclass
 
 End = int | str
 """A device by its number, or a bridge or host bridge by its name."""

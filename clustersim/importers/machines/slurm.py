@@ -9,13 +9,14 @@ the level below.  A regular tree becomes a fat tree, any other one a list of lin
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from clustersim.importers.draft import Choices, as_in, assumed, stated
 from clustersim.importers.machines.cluster_file import Network, template
 from clustersim.importers.machines.nearest import ClusterEntry
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 MOST_NODES: Final = 200_000
 _ORIGIN: Final = "Slurm topology.conf"

@@ -1,7 +1,6 @@
 """The scenario of an imported trace: its cluster, the nodes that its ranks need, and its files."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from clustersim.catalog.files import shown
@@ -11,6 +10,7 @@ from clustersim.errors import ScenarioError
 from clustersim.importers.draft import Choices, Draft
 from clustersim.importers.traces.formats import read_trace
 from clustersim.importers.traces.trace import not_placed_lines
+from clustersim.records import dataclass
 from clustersim.units import counted
 
 

@@ -17,7 +17,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import nan, prod
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +37,7 @@ from clustersim.importers.traces.trace import (
     Trace,
     count_not_placed,
 )
+from clustersim.records import dataclass
 
 ENDING: Final = ".json"
 

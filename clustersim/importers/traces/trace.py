@@ -13,10 +13,11 @@ they run together with.
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, NamedTuple
 
 from clustersim.errors import CatalogError
+from clustersim.records import dataclass
 from clustersim.units import counted
 
 Kind = Literal["compute", "collective", "send", "receive"]

@@ -9,7 +9,6 @@ share them; gradients are reduced and then copied to the host.  What no unit wai
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from clustersim.program.collectives.axes import Call
@@ -18,6 +17,7 @@ from clustersim.program.layers import StackedLayer
 from clustersim.program.movement.offload import ends_fetch, host_fetch, host_push
 from clustersim.program.movement.sharding import ends_moves, layer_fetch, layer_push
 from clustersim.program.schedules.steps import WHOLE
+from clustersim.records import dataclass
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, WEIGHT
 from clustersim.workload.kernels import Axis, Collective, Kernel, flat
 from clustersim.workload.layers.ends import boundary_gather

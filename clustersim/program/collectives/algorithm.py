@@ -8,10 +8,10 @@ in rounds is described round by round, because a round waits for the slowest lin
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from clustersim.cost.closed_form import Cost, GroupSpan, StepCounts, collective_cost
+from clustersim.records import dataclass
 from clustersim.topology.cluster import Cluster
 from clustersim.topology.library import Library
 

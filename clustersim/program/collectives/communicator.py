@@ -8,7 +8,6 @@ algorithm and protocol that the tuner ranks fastest, unless the scenario prescri
 
 import math
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -22,6 +21,7 @@ from clustersim.errors import PlanError
 from clustersim.program.collectives.algorithm import CROSSBAR, Algorithm, Groups, Switched
 from clustersim.program.collectives.algorithms import ALGORITHMS
 from clustersim.program.collectives.messages import Arrangement, Messages, arrangements
+from clustersim.records import dataclass
 from clustersim.topology.cluster import Cluster
 from clustersim.traffic import LinkRows, Traffic, TrafficRows, added, link_rows, stacked
 

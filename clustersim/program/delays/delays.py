@@ -11,7 +11,7 @@ tokens while it computes, the additional time is not hidden behind these.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from clustersim.program.delays.effects import RankEffects
 from clustersim.program.delays.segments import KernelSegments, SyncPoints
 from clustersim.program.program import Block, Tail
 from clustersim.program.schedules.steps import Code
+from clustersim.records import dataclass
 from clustersim.timeline import FORWARD
 
 Floats = NDArray[np.float64]

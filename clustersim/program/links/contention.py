@@ -12,7 +12,6 @@ collectives on such links in the network.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from clustersim.program.blocks.units import OnStage, Shared, SharedCollectives
 from clustersim.program.collectives.axes import OF_CELL, Call
 from clustersim.program.job import Job
 from clustersim.program.links.usage import InnerTraffic
+from clustersim.records import dataclass
 from clustersim.traffic import (
     LinkRows,
     Name,

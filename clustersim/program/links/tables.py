@@ -4,12 +4,13 @@ stage 0 to 1: replica 0, replica 1, ... | stage 1 to 2: replica 0, replica 1, ..
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from clustersim.arrays import Booleans, Floats, Integers
+from clustersim.records import dataclass
 from clustersim.traffic import LinkRows, Name, Traffic, TrafficRows, Transfers, stacked
 
 MOST_ENTRIES: Final = 1 << 14

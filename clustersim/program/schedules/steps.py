@@ -9,7 +9,7 @@ both send their results at the end.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from clustersim.answers import record
 from clustersim.plan.parallelism import Wiring, WiringName
+from clustersim.records import dataclass
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, WEIGHT
 
 Numbers = NDArray[np.int64]

@@ -12,12 +12,13 @@ Stacked layers add up to a total as well: areas over time, and a bar for each of
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.records import dataclass
 from clustersim.render.charts.picture import Axis, Cell, Entry, Picture, Table, table_of
 from clustersim.render.tables import percent
 

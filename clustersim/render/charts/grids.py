@@ -1,9 +1,9 @@
 """Pictures of combinations: a heat map over two axes, parallel coordinates over more."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from clustersim.records import dataclass
 from clustersim.render.charts.picture import Axis, Cell, Entry, Picture
 from clustersim.render.palette import SERIES
 

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from clustersim.answers import built_from
+from clustersim.records import dataclass
 from clustersim.render.charts.picture import Axis, Cell, Picture
 
 FREE: Final = 0.04

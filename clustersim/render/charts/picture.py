@@ -2,10 +2,11 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import ClassVar, Final, Literal, NamedTuple, TypeVar, cast
 
 from clustersim.escaping import escaped
+from clustersim.records import dataclass
 
 Value = TypeVar("Value")
 

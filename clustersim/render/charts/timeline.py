@@ -1,12 +1,13 @@
 """Blocks in lanes over time, such as what the stages of a pipeline compute and when they wait."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clustersim.records import dataclass
 from clustersim.render.charts.picture import Axis, Cell, Entry, Picture
 from clustersim.render.tables import percent
 

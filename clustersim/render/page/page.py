@@ -15,13 +15,13 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from clustersim import __version__
 from clustersim.escaping import escaped
+from clustersim.records import dataclass
 from clustersim.render.charts.picture import Table
 from clustersim.render.palette import DARK, LIGHT
 

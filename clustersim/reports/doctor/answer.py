@@ -10,12 +10,13 @@ import shutil
 import tempfile
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, Literal
 
 from clustersim.errors import ClustersimError
+from clustersim.records import dataclass
 from clustersim.reports.doctor.requirements import EXTRAS, Requirement, requirements
 from clustersim.units import format_bytes
 

@@ -1,11 +1,12 @@
 """The libraries that this package states as required, and the versions that are installed."""
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from operator import ge, lt
 from typing import Final
+
+from clustersim.records import dataclass
 
 EXTRAS: Final = {
     "dask": "--executor: runs on the nodes of a cluster",

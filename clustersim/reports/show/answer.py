@@ -1,7 +1,7 @@
 """The answer of a catalogue entry: facts with sources, derived quantities and pictures."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
@@ -14,6 +14,7 @@ from clustersim.catalog.tree import is_fact
 from clustersim.errors import ScenarioError
 from clustersim.evidence import MeasuredRun, shipped_interval_data
 from clustersim.metrics.prediction_interval import NearRun, near_run
+from clustersim.records import dataclass
 from clustersim.reports.show.derived import Derived, derived_of, derived_of_cluster
 from clustersim.scenario.traits import shape_of
 

@@ -4,7 +4,6 @@ The answer has the bubble and the microbatches in flight; the text can be read b
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ from clustersim.program.schedules import Schedule, schedule_text
 from clustersim.program.schedules.batch_order import batch_order
 from clustersim.program.schedules.steps import Row
 from clustersim.program.uniform import uniform_program
+from clustersim.records import dataclass
 from clustersim.render.charts.picture import Axis
 from clustersim.render.charts.timeline import STEP_KINDS
 from clustersim.render.charts.timeline import Timeline as TimelineChart

@@ -6,7 +6,7 @@ each stage computes equally long under each of them, and the rest is its bubble.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 from clustersim.answers import record, to_json
 from clustersim.errors import ScenarioError
 from clustersim.program.schedules import Schedule
+from clustersim.records import dataclass
 from clustersim.render.charts.picture import Stacked
 from clustersim.render.charts.timeline import Timeline, on_one_axis
 from clustersim.render.matplotlib import write_figure

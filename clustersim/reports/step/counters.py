@@ -11,13 +11,13 @@ So the load of a link may exceed its capacity: transfers that share it take long
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.program.links.usage import JOINT
+from clustersim.records import dataclass
 from clustersim.timeline import Floats
 from clustersim.units import GIB
 

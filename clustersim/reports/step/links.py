@@ -6,13 +6,13 @@ low one.  Its colours are those of one scale from 0 to 100 %, the same on every 
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import hypot
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
+from clustersim.records import dataclass
 from clustersim.render.charts.grids import ShareMap
 from clustersim.render.charts.picture import Axis, Table, text_table
 from clustersim.render.diagram import (

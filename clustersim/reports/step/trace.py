@@ -14,7 +14,6 @@ can be seen; ``otherData`` describes how.  The format:
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from clustersim import __version__
 from clustersim.program.schedules.steps import Step, receiver_of
+from clustersim.records import dataclass
 from clustersim.reports.step.counters import Counter, link_counters, memory_counters
 from clustersim.timeline import BACKWARD, FORWARD, INPUT, KINDS, TAIL, WEIGHT
 

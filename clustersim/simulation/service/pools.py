@@ -1,7 +1,5 @@
 """From a serving scenario to its replicas: layouts, number formats, load of experts, drafting."""
 
-from dataclasses import dataclass
-
 from clustersim.catalog.records.engines import EngineRecord
 from clustersim.catalog.records.models import ModelRecord
 from clustersim.errors import PlanError
@@ -10,6 +8,7 @@ from clustersim.inference.layout import Layout
 from clustersim.inference.replica import build_replica
 from clustersim.inference.step_costs import NO_DRAFTING, Drafting, StepCosts
 from clustersim.inference.tables import MOST_KEYS
+from clustersim.records import dataclass
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.serving import (
     FormatsFile,

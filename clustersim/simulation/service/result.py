@@ -1,6 +1,6 @@
 """The result of a service: what happened to its requests, and what explains it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ from clustersim.metrics.prediction_interval import (
     shipped_nearest,
     shipped_reach,
 )
+from clustersim.records import dataclass
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.serving import ServingScenario
 from clustersim.scenario.traits import service_traits

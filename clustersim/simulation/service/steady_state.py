@@ -11,7 +11,7 @@ those whose successors the replay did not reach, are not measured.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -34,6 +34,7 @@ from clustersim.metrics.stationary import (
     wait_spread,
     warm_up,
 )
+from clustersim.records import dataclass
 from clustersim.simulation.service.request_statistics import (
     STATISTICS,
     first_token_times,

@@ -9,7 +9,7 @@ traffic  --one collective or exchange after another-----------------^
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from math import prod
 from pathlib import Path
@@ -33,6 +33,7 @@ from clustersim.program.job import Job
 from clustersim.program.movement.transfers import message_rows
 from clustersim.program.operations import Operations
 from clustersim.program.traced import TracedProgram
+from clustersim.records import dataclass
 from clustersim.scenario.load import (
     Loaded,
     LoadedJob,

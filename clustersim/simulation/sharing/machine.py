@@ -5,11 +5,11 @@ jobs of the file --copies, rules of places--> nodes of each --> jobs on their no
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from clustersim.records import dataclass
 from clustersim.scenario.load import LoadedSharing
 from clustersim.simulation.sharing.candidates import Chooser
 from clustersim.simulation.sharing.job import SharedJob

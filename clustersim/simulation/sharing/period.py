@@ -7,12 +7,12 @@ A replay is deterministic, so jobs whose steps end at the same offsets for two p
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
+from clustersim.records import dataclass
 
 SAME: Final = 1e-9
 """Difference of offsets, as a share of the period, up to which they are the same."""

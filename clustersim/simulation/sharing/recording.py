@@ -3,7 +3,6 @@
 It is bounded by the operations that `engine.operation_replay` keeps, and is no part of the answer.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.program.fold import LinkColours
 from clustersim.program.operations import Operations
+from clustersim.records import dataclass
 from clustersim.topology.cluster import Cluster
 
 STEPS_SHOWN = 3

@@ -7,7 +7,6 @@ neighbours all the time.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
 
@@ -20,6 +19,7 @@ from clustersim.engine.operation_replay import Repeated
 from clustersim.errors import ScenarioError
 from clustersim.program.fold import Folded, ReplicaTraffic
 from clustersim.program.links.in_use import kind_of
+from clustersim.records import dataclass
 from clustersim.simulation.sharing.answer import (
     JobAnswer,
     NeighbourCost,

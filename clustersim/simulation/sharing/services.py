@@ -8,7 +8,6 @@ takes as long as that of the slowest one.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +19,7 @@ from clustersim.inference.step_costs import Sent
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.fold import Folded, JobTraffic
 from clustersim.program.operations import Operations
+from clustersim.records import dataclass
 from clustersim.scenario.load import LoadedService
 from clustersim.simulation.service.attribution import mean_step
 from clustersim.simulation.service.pools import Pool

@@ -9,7 +9,6 @@ changes that save most are combined.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Final
@@ -17,6 +16,7 @@ from typing import Any, Final
 from clustersim.catalog.changes import setting_text
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.memory.verdict import Remedy, Verdict
+from clustersim.records import dataclass
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.simulation.step.result import Result

@@ -1,7 +1,7 @@
 """The result of a run: one simulated training step, and everything that explains it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from clustersim.metrics.communication import ExposedCommunication, GroupLinks, H
 from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_energy
 from clustersim.metrics.prediction_interval import Interval, NearRun, shipped_nearest
 from clustersim.program.program import Program
+from clustersim.records import dataclass
 from clustersim.scenario.costs import rate_of
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario

@@ -3,8 +3,8 @@
 trace --on devices--> graph of operations --one clock, one network--> begin and end of each
 """
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,7 +62,7 @@ def replay(
             loaded = load_traced(scenario, settings)
         expected, program = read_expectations(loaded), traced_program(loaded)
         answer = _answer(loaded, program, replayed(program))
-        return dataclasses.replace(answer, expectations=compare_with(expected, answer))
+        return replace(answer, expectations=compare_with(expected, answer))
 
 
 def traced_program(loaded: LoadedTrace) -> TracedProgram:

@@ -10,7 +10,7 @@ of its node.  The fabric between NICs and storage is taken as wide enough.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import ceil, inf
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from clustersim.engine.network.fairness import Problem, max_min_rates
 from clustersim.errors import PlanError
 from clustersim.memory.states import memory_recipe
 from clustersim.program.job import Job
+from clustersim.records import dataclass
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import ClusterUse, Scenario
 from clustersim.scenario.training import CheckpointFile

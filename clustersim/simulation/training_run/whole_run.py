@@ -7,7 +7,7 @@ scenario --stages--> steps and seconds --+
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, exp, isfinite
 from typing import Final
 
@@ -21,6 +21,7 @@ from clustersim.failures.causes import (
 )
 from clustersim.failures.progress import ExpectedRun
 from clustersim.failures.renewal import LongRun, Replicated, replicate_run
+from clustersim.records import dataclass
 from clustersim.scenario.load import DESCRIPTIVE, Loaded
 from clustersim.scenario.training import AUTO, BatchStage, Training, steps_of_interval
 from clustersim.simulation.step.result import Result

@@ -7,7 +7,6 @@ determine the factors together.  The same log of the same scenario counts once.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import exp, floor, log
 from typing import Final
 
@@ -15,6 +14,7 @@ from clustersim import __version__
 from clustersim.answers import record
 from clustersim.catalog.writing import to_yaml
 from clustersim.metrics.anchoring import Observation, Shift, shares_of, shifts_of
+from clustersim.records import dataclass
 from clustersim.scenario.anchors import AnchoredLog, AnchorFile
 from clustersim.scenario.factors import factor_paths, highest, layout_of
 from clustersim.scenario.schema import Scenario

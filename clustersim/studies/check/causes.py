@@ -16,7 +16,6 @@ prediction without a cause is taken as exact: its own error is in the interval o
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import erf, exp, hypot, log, pi, sqrt
@@ -26,6 +25,7 @@ import numpy as np
 
 from clustersim.answers import record
 from clustersim.catalog.changes import setting_text
+from clustersim.records import dataclass
 from clustersim.render.tables import percent
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.units import format_seconds

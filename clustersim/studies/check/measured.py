@@ -10,7 +10,6 @@ with s from the median of absolute deviations, which single slow steps do not ra
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import pi, sqrt
 from statistics import median
@@ -23,6 +22,7 @@ from clustersim.errors import CatalogError
 from clustersim.importers.logs.formats import QUANTITIES
 from clustersim.importers.logs.steps import Log, LoggedStep
 from clustersim.metrics.stationary import warm_up
+from clustersim.records import dataclass
 
 DEVIATION: Final = 1.4826
 """Standard deviation of a normal variable over its median absolute deviation."""

@@ -8,7 +8,6 @@ The arguments are texts such as 32KiB:16GiB, 0-31,64, MOD 8 and ``all-to-all 64M
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -23,6 +22,7 @@ from clustersim.errors import ScenarioError
 from clustersim.importers.logs.nccl_tests import read_collective_log
 from clustersim.program.collectives.algorithms import ALGORITHMS
 from clustersim.program.collectives.communicator import Communicator, Prescribed
+from clustersim.records import dataclass
 from clustersim.scenario.ranges import numbers_of, sizes_in
 from clustersim.scenario.schema import ClusterUse
 from clustersim.topology.cluster import Cluster

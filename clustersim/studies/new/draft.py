@@ -4,13 +4,14 @@ model, machine, sequence --usual values--> Draft --search--> layout
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.catalog.records.models import ModelRecord
 from clustersim.errors import ScenarioError
 from clustersim.plan.checks import divisors
+from clustersim.records import dataclass
 from clustersim.scenario.entries import entry
 from clustersim.scenario.machine import (
     FORMATS,

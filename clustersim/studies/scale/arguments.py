@@ -6,10 +6,11 @@ All curves of one kind share a figure; weak ones come before strong ones.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, get_args
 
 from clustersim.errors import CatalogError, ScenarioError
+from clustersim.records import dataclass
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import (

@@ -8,7 +8,7 @@
 A number of devices that is invalid is a point with a reason; it is skipped, the others are run.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import gcd, lcm
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from clustersim.catalog.files import is_file
 from clustersim.catalog.finding import shipped
 from clustersim.errors import CatalogError, PlanError, ScenarioError
+from clustersim.records import dataclass
 from clustersim.runs.arguments import settings_of
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import Value, Variant, in_a_line

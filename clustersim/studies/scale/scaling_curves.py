@@ -10,7 +10,7 @@ steps of the jobs of a shared machine.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Unpack
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from clustersim.catalog.changes import Settings
 from clustersim.memory.room import outcome_of
+from clustersim.records import dataclass
 from clustersim.runs.arguments import settings_of, study_of
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.variants import Run, ScenarioAnswer

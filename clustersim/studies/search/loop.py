@@ -11,12 +11,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Any, Final, NamedTuple
 
 from clustersim.arrays import Floats
 from clustersim.errors import ScenarioError, SimulationError
+from clustersim.records import dataclass
 from clustersim.runs.execution import CachedRuns
 from clustersim.runs.variants import FAILED, INVALID, Run, ScenarioAnswer, Variant
 from clustersim.scenario.load import LoadedScenario

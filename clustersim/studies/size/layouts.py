@@ -4,7 +4,6 @@ model, machine --batch--> scenario --search: bounds, replays--> fastest layout t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +13,7 @@ from clustersim.catalog.finding import find
 from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.errors import PlanError
 from clustersim.plan.checks import divisors
+from clustersim.records import dataclass
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import Loaded, from_mapping
 from clustersim.scenario.machine import load_cluster

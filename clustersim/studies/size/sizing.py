@@ -7,13 +7,13 @@ that a prediction belongs to the model as its utilisation does.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from clustersim.answers import answer_from
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.errors import ScenarioError
 from clustersim.metrics.bill import Bill, bill
+from clustersim.records import dataclass
 from clustersim.scenario.costs import rate_of
 from clustersim.simulation.training_run.train import train
 from clustersim.studies.size.answer import LawOptimum, SizeAnswer, TrainedSize

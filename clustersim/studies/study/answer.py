@@ -8,12 +8,12 @@ clustersim.errors.ScenarioError: missing.db: no such file (clustersim sweep writ
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 from clustersim.render.tables import format_setting, short_keys
 from clustersim.reports.measures import cells, headlines
 from clustersim.runs.store import Store, StoredStudy

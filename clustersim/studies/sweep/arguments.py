@@ -10,7 +10,6 @@ Values are those of ``--set``, with units, names, ``x2`` and ``/2``.
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +17,7 @@ from typing import Any, Final
 from clustersim.catalog.changes import Change, changes_of, setting_place
 from clustersim.catalog.files import read_text
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 from clustersim.runs.variants import Value
 from clustersim.scenario.ranges import values_of
 

@@ -9,7 +9,7 @@ the other.  So product and sum are reported next to what the changes do together
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from math import inf, prod
 from typing import Any, Unpack
@@ -17,6 +17,7 @@ from typing import Any, Unpack
 from clustersim.answers import Presentable, record
 from clustersim.catalog.changes import Settings
 from clustersim.errors import CatalogError, ScenarioError
+from clustersim.records import dataclass
 from clustersim.reports.measures import largest_changes
 from clustersim.runs.arguments import check, settings_in, settings_of, study_of, variant_of
 from clustersim.runs.execution import Execution, run_study

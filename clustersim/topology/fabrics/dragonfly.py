@@ -19,11 +19,11 @@ Kim et al. 2008, doi:10.1109/ISCA.2008.19; De Sensi et al. 2020, arXiv:2008.0888
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from clustersim.arrays import Integers
+from clustersim.records import dataclass
 from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.links import Hop, Port, Switch
 

@@ -9,7 +9,7 @@ others.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.fabrics import LinkList
 from clustersim.errors import CatalogError
+from clustersim.records import dataclass
 from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.links import Hop, Port, Switch
 

@@ -6,11 +6,11 @@ numbers them by arithmetic (`numbered_links`, `walks`), so that none is looked u
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
+from clustersim.records import dataclass
 from clustersim.topology.links import Hop, Port, Switch
 from clustersim.topology.routes import Walks
 

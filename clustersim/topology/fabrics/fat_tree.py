@@ -21,13 +21,13 @@ most NICs of the first side go there first.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
+from clustersim.records import dataclass
 from clustersim.topology.fabrics.fabric import Fabric, NumberedLinks
 from clustersim.topology.links import Hop, Port, Switch
 from clustersim.topology.routes import Walks

@@ -12,7 +12,6 @@ each is a walk through two axes of the machine, whose neighbours are neighbours 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
@@ -21,6 +20,7 @@ import numpy as np
 from clustersim.arrays import Integers
 from clustersim.catalog.fabrics import Torus
 from clustersim.errors import PlanError
+from clustersim.records import dataclass
 from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.fabrics.grid import (
     Circuit,

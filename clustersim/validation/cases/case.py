@@ -7,10 +7,11 @@ Each setting that the row does not state stands in `Settings.assumed` with the r
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from clustersim.program.schedules import SCHEDULES
+from clustersim.records import dataclass
 from clustersim.validation.cases.machines import (
     FrameworkChoice,
     MachineChoice,

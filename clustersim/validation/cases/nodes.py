@@ -4,13 +4,13 @@ cluster file --node_shape--> NodeShape --smaller_node, with_ports--> changes to 
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from clustersim import units
 from clustersim.catalog import finding
 from clustersim.catalog.tree import is_fact
+from clustersim.records import dataclass
 from clustersim.validation.cases.reasons import Ungradable
 from clustersim.validation.cases.settings import Settings
 from clustersim.validation.cases.texts import Ports

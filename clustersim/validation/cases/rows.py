@@ -7,7 +7,6 @@ its own row unreadable, never the file.  A key that its family does not have rej
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -17,6 +16,7 @@ from clustersim.catalog.files import shown
 from clustersim.catalog.problems import as_stated, reason
 from clustersim.catalog.reading import read_yaml
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 from clustersim.validation.cases.keys import key_problems
 from clustersim.validation.cases.reasons import Reason, Ungradable
 from clustersim.validation.cases.texts import Amount, Count, Flag, Names, Number, Text, Word

@@ -8,11 +8,12 @@ a stated one.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from math import prod
 from typing import Any, Final
 
 from clustersim.program.schedules import SCHEDULES
+from clustersim.records import dataclass
 from clustersim.validation.cases.rows import Batch, Parallel, Row
 from clustersim.validation.cases.texts import (
     count,

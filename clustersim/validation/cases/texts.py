@@ -13,12 +13,12 @@ that it reads both fields of a row and assumptions written as text.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BeforeValidator
 
 from clustersim.catalog.problems import as_stated
+from clustersim.records import dataclass
 
 MOST: Final = 10**9
 """No count of devices, layers, tokens or sequences is larger."""

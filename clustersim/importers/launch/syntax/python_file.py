@@ -13,7 +13,6 @@ import ast
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from clustersim.catalog.reading import Place
@@ -29,6 +28,7 @@ from clustersim.importers.launch.syntax.python_values import (
 )
 from clustersim.importers.launch.syntax.shell import shortened, whole_number
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 MOST_LETTERS: Final = 400_000
 """Limit of the length of a file [characters]."""

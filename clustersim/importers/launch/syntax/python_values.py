@@ -7,13 +7,14 @@ Made "Recipe":  nodes    Plain 4
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from clustersim.catalog.reading import Place
 from clustersim.importers.launch.options import Option
 from clustersim.importers.launch.syntax.shell import shortened
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 MOST_OPTIONS: Final = 20_000
 """Limit of options: values that are shared among others are options of each."""

@@ -9,10 +9,11 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 MOST_LINES: Final = 20_000
 """Lines of a script, at most."""

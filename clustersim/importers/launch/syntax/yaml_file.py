@@ -7,7 +7,7 @@ run_name: ${oc.env:NAME}             -->  a value that is not known from the fil
 """
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from clustersim.catalog.reading import Document, parse_yaml
@@ -15,6 +15,7 @@ from clustersim.errors import CatalogError
 from clustersim.importers.launch.options import Option, options_in
 from clustersim.importers.launch.syntax.shell import whole_number
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 MOST_LETTERS: Final = 1_000
 """Letters of a text with references, before and after they are replaced; a longer one stays."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
@@ -11,6 +10,7 @@ import networkx as nx
 from clustersim.errors import CatalogError
 from clustersim.importers.machines.infragraph.schema import Device, Infrastructure, Link
 from clustersim.importers.source import Source
+from clustersim.records import dataclass
 
 MOST_VERTICES: Final = 20_000
 MOST_EDGES: Final = 200_000

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from clustersim.importers.draft import Choices, Draft
@@ -21,6 +21,7 @@ from clustersim.importers.machines.links import nearest_nics
 from clustersim.importers.machines.nearest import nearest_clusters
 from clustersim.importers.machines.node_file import node_draft
 from clustersim.importers.source import Source, natural
+from clustersim.records import dataclass
 
 _ASSUMED_RATE = 25e9
 """A rate by which to look for the nearest cluster if no link has one [B/s]."""

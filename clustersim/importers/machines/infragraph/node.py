@@ -7,7 +7,6 @@ xpu.0 ---- pciesw.0    crossbar; other components are bridges of a tree, and one
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import networkx as nx
 from clustersim.importers.machines.infragraph.graph import Devices
 from clustersim.importers.machines.sketch import Clues, End, Nic, Sketch, Wire
 from clustersim.importers.source import natural
+from clustersim.records import dataclass
 
 ORIGIN: Final = "InfraGraph"
 

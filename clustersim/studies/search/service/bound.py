@@ -10,7 +10,7 @@ replicas are at most their number: r is then also the concave hull of g s / T(s,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import inf, log2
 from typing import Final
@@ -21,6 +21,7 @@ from clustersim.arrays import Floats
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.tables import knots
+from clustersim.records import dataclass
 from clustersim.simulation.measures import QUANTILES, QUEUE_GROWTH
 from clustersim.studies.search.service.load_amounts import Amount, LoadAmounts
 

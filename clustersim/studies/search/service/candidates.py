@@ -1,12 +1,13 @@
 """The layouts of a service that fit, each with bounds of its measures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from clustersim.engine.requests.replay import RequestLoad
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.errors import CatalogError, PlanError, ScenarioError
+from clustersim.records import dataclass
 from clustersim.runs.variants import in_a_line
 from clustersim.scenario.load import LoadedService
 from clustersim.simulation.service.deployment import replica_model

@@ -9,10 +9,10 @@ tried.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
+from clustersim.records import dataclass
 from clustersim.scenario.serving import ServingPlanFile, ServingScenario
 
 DEGREES: Final = ("tensor", "pipeline", "expert", "attention_data", "replicas")

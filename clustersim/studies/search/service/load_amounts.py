@@ -1,11 +1,11 @@
 """What the requests of a load amount to at least and at most, in the time that is measured."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from clustersim.engine.requests.replay import RequestLoad
+from clustersim.records import dataclass
 
 
 class Amount(NamedTuple):

@@ -4,7 +4,6 @@ scenario --free keys--> layouts --memory, bounds within limits--> candidates, th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 from clustersim.runs.variants import Run, Variant
 from clustersim.runs.workers import Workers
 from clustersim.scenario.load import LoadedService, load_service

@@ -5,7 +5,6 @@ scenario --free keys--> machines --rules of each job--> nodes --bytes of links--
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -14,6 +13,7 @@ import numpy as np
 
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.errors import ClustersimError, ScenarioError
+from clustersim.records import dataclass
 from clustersim.runs.variants import Run, Variant, in_a_line
 from clustersim.runs.workers import Workers
 from clustersim.scenario.load import LoadedSharing, load_sharing

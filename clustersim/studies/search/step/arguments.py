@@ -8,7 +8,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import inf
 from typing import Any, Final
@@ -17,6 +16,7 @@ from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.catalog.tree import dotted, nearest
 from clustersim.errors import ScenarioError
+from clustersim.records import dataclass
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.ranges import values_of
 from clustersim.simulation.limits import Limits

@@ -6,7 +6,6 @@ spaces --a task for each number of stages--> bounds of time and memory --sorted-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
 from functools import partial
 from math import inf, isfinite
 from typing import Any, Final, NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.changes import Change
+from clustersim.records import dataclass
 from clustersim.runs.workers import Workers
 from clustersim.scenario.load import Loaded, load
 from clustersim.studies.search.loop import Deadline

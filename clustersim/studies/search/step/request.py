@@ -4,7 +4,6 @@ scenario --free keys--> spaces --bounds--> candidates, the best bound first
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from clustersim.catalog.changes import Change, changes_of
 from clustersim.cost.power import machine_power, missing_power
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.exporters.arguments import has_argument, launch_of
+from clustersim.records import dataclass
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import Run, Variant
 from clustersim.runs.workers import Workers

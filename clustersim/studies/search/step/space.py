@@ -9,7 +9,7 @@ which of them go together.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import permutations, product
 from typing import Any, Final
@@ -20,6 +20,7 @@ from clustersim.arrays import Booleans, Integers
 from clustersim.plan.checks import divisors
 from clustersim.plan.parallelism import AXES
 from clustersim.program.schedules import SCHEDULES
+from clustersim.records import dataclass
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import RecomputeFile
 from clustersim.simulation.step.build import recompute_of

@@ -7,7 +7,6 @@ and have their links to themselves; exchanges of experts that a schedule can hid
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from clustersim.program.blocks.work import backward_kernels
 from clustersim.program.collectives.axes import Pattern
 from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
+from clustersim.records import dataclass
 from clustersim.studies.search.step.lower_bound.quickest import GroupKey, QuickestCollectives
 from clustersim.timeline import BACKWARD, FORWARD, INPUT
 from clustersim.workload.kernels import Axis, Collective, Kernel

@@ -5,7 +5,6 @@ stage transfers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from clustersim.cost.closed_form import message_cost
 from clustersim.plan.parallelism import Wiring
 from clustersim.program.job import Job
 from clustersim.program.movement.transfers import hop_paths, hops_of_microbatch, sent_bytes
+from clustersim.records import dataclass
 from clustersim.studies.search.step.lower_bound.cell_times import (
     AXES_IN_BLOCKS,
     CellTimesOf,

@@ -3,7 +3,6 @@
 Most chunks of a pipeline hold the same layers, so that a bound needs the time of a few of them.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.plan.parallelism import Plan
+from clustersim.records import dataclass
 from clustersim.workload.model import Layer
 from clustersim.workload.ops import Recompute
 

@@ -5,7 +5,6 @@ degrees, sharding --parameters of the first stage--> its training states
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +16,7 @@ from clustersim.memory.states import memory_recipe, on_host, staged_weights
 from clustersim.program.job import Job
 from clustersim.program.schedules import Schedule
 from clustersim.program.weights import on_rank
+from clustersim.records import dataclass
 from clustersim.studies.search.step.lower_bound.cell_times import stacked_layers
 from clustersim.studies.search.step.lower_bound.columns import Column
 from clustersim.studies.search.step.lower_bound.division import Division

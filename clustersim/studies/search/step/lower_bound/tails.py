@@ -8,7 +8,7 @@ those cannot hide.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from clustersim.program.movement.offload import host_tail
 from clustersim.program.movement.transfers import gathers, reductions
 from clustersim.program.tail import MOST_BUCKETS, orthogonal_seconds
 from clustersim.program.weights import on_rank
+from clustersim.records import dataclass
 from clustersim.studies.search.step.lower_bound.division import StageKinds
 from clustersim.studies.search.step.lower_bound.quickest import GroupKey, QuickestCollectives
 from clustersim.studies.search.step.lower_bound.stage_parameters import StageParameters
