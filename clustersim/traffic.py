@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.arrays import Booleans, Floats, Integers, ranges
+from clustersim.arrays import SPARSE, Booleans, Floats, Integers, ranges
 from clustersim.records import dataclass
 
 Name = tuple[Hashable, ...]
@@ -143,14 +143,24 @@ class LinkRows:
 def link_rows(row: Integers, links: Integers, values: Floats, rows: int) -> LinkRows:
     """Return rows from entries in any order; values of the same row and link are added."""
     width = int(links.max(initial=0)) + 1
-    keys = row * width + links
+    filled, sums = _summed(row * width + links, values, rows * width)
+    of_row, link = np.divmod(filled, width)
+    return LinkRows(np.searchsorted(of_row, np.arange(rows + 1)), link, sums)
+
+
+def _summed(keys: Integers, values: Floats, most: int) -> tuple[Integers, Floats]:
+    """Return the different keys below `most` in ascending order, and the sum of each."""
+    if most <= SPARSE * len(keys):
+        occurs = np.zeros(most, dtype=np.bool_)
+        occurs[keys] = True
+        different = np.flatnonzero(occurs)
+        totals = np.bincount(keys, values, minlength=most).astype(np.float64, copy=False)
+        return different, totals[different]
     order = np.argsort(keys, kind="stable")  # merges: keys ascend by parts
     keys = keys[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
-    of_row, link = np.divmod(keys[first], width)
-    starts = np.searchsorted(of_row, np.arange(rows + 1))
     sums = np.add.reduceat(values[order], first) if len(first) else np.zeros(0)
-    return LinkRows(starts, link, sums.astype(np.float64, copy=False))
+    return keys[first], sums.astype(np.float64, copy=False)
 
 
 def stacked(parts: Sequence[LinkRows]) -> LinkRows:

@@ -404,17 +404,9 @@ def load_of_messages(
     groups : devices of each group
     row : of each group
     """
-    parts = []
     entering, leaving = sent.source == CROSSBAR, sent.target == CROSSBAR
     direct = ~(entering | leaving)
-    if direct.any():
-        a, b = groups[:, sent.source[direct]], groups[:, sent.target[direct]]
-        route = cluster.relayed_routes if sent.relayed and cluster.library.relay else cluster.routes
-        routes = route(a.ravel(), b.ravel())
-        message = routes.message
-        shares = np.tile(sent.share[direct], len(groups))[message] * routes.shares
-        of = np.repeat(row, direct.sum())[message]
-        parts.append(link_rows(of, routes.links, shares, rows))
+    entries = []
     for chosen, members, link_of in (
         (leaving, sent.source, cluster.to_crossbar),
         (entering, sent.target, cluster.from_crossbar),
@@ -422,5 +414,15 @@ def load_of_messages(
         if chosen.any():
             links = link_of(groups[:, members[chosen]].ravel())
             shares = np.tile(sent.share[chosen], len(groups))
-            parts.append(link_rows(np.repeat(row, chosen.sum()), links, shares, rows))
-    return added(parts, rows)
+            entries.append((np.repeat(row, chosen.sum()), links, shares))
+    if direct.any():
+        a, b = (groups[:, ends[direct]].ravel() for ends in (sent.source, sent.target))
+        of, shares = np.repeat(row, direct.sum()), np.tile(sent.share[direct], len(groups))
+        route = cluster.relayed_routes if sent.relayed and cluster.library.relay else cluster.routes
+        across = a // cluster.node.devices != b // cluster.node.devices
+        for one in (across, ~across):  # apart, so that no routes are interleaved
+            routes = route(a[one], b[one])
+            message = routes.message
+            entries.append((of[one][message], routes.links, shares[one][message] * routes.shares))
+    of, links, shares = (np.concatenate(column) for column in zip(*entries, strict=True))
+    return link_rows(of, links, shares, rows)

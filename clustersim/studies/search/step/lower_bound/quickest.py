@@ -4,6 +4,8 @@ Groups in equal places of the machine have equal costs, and meshes share most of
 that one of equal groups is kept by its place, and costs by their bytes.
 """
 
+from hashlib import sha256
+
 import numpy as np
 
 from clustersim.arrays import Integers, first_of, numbered
@@ -16,6 +18,7 @@ from clustersim.topology.cluster import Cluster
 from clustersim.workload.kernels import Axis
 
 GroupKey = bytes
+"""Digest of the places of groups."""
 
 
 class QuickestCollectives:
@@ -70,4 +73,5 @@ def _different(cluster: Cluster, groups: Integers) -> tuple[GroupKey, Integers]:
     places = places_on_machine(cluster, within.reshape(rows, -1))
     first = first_of(numbered(places))
     shape = np.array([of_row, members])
-    return b"".join([shape.tobytes(), *sorted(map(bytes, places[first]))]), within[first]
+    ordered = b"".join([shape.tobytes(), *sorted(map(bytes, places[first]))])
+    return sha256(ordered).digest(), within[first]
