@@ -72,6 +72,7 @@ class EventRank(Rank):
     Attributes
     ----------
     codes, inputs : of its steps, as in `Order`
+    alone : whether it sends without waiting, for itself
     free, sent, start, end : the columns of its `Track`
     """
 
@@ -88,6 +89,7 @@ class EventRank(Rank):
         self.sent: list[float] = []
         self.start: list[float] = []
         self.end: list[float] = []
+        self.alone = not self.blocking and state.program.tensor_ranks == 1
         self.inbox: dict[int, float] = {}
         self.callbacks: list[Callable[[Any], None]] | None = None
         self._when_computed: list[Callable[[Any], None]] = [self._computed]
@@ -97,7 +99,10 @@ class EventRank(Rank):
         self._peers = [state.number(position._replace(stage=stage)) for stage in stages]
         self._receiver = (-1, -1)
         self._unsent: list[int] = []
-        self._queues: dict[int, deque[tuple[Traffic, EventRank, int]]] = {}
+        self._queues: list[deque[tuple[Traffic, EventRank, int]]] = [deque(), deque()]
+        self._when_delivered = [
+            partial(self._delivered_in_background, direction) for direction in range(2)
+        ]
 
     def columns(self) -> dict[str, Floats]:
         """Return the columns of the record of this rank class."""
@@ -167,12 +172,17 @@ class EventRank(Rank):
     def _computed(self, _: object) -> None:
         """Send the results, then continue; where sends block, after their delivery."""
         self.end.append(self.env._now)
-        action = self.actions[self.codes[self.at]]
+        at = self.at
+        action = self.actions[self.codes[at]]
         if action.leads or (action.stage < 0 and not action.follows):
             self.next_step()
-            return
-        self._unsent = [self.at - 1, self.at] if action.follows else [self.at]
-        self._send_results()
+        elif self.alone and action.traffic is not None and not action.follows:
+            peer, target = self.peer(action.stage), self.inputs[at] + action.shift
+            self._send_in_background(action.direction, action.traffic, peer, target)
+            self.next_step()
+        else:
+            self._unsent = [at - 1, at] if action.follows else [at]
+            self._send_results()
 
     def _send_results(self) -> None:
         """Send the results that remain; take the next step after the last."""
@@ -206,18 +216,17 @@ class EventRank(Rank):
         self, direction: int, traffic: Traffic, peer: "EventRank", target: int
     ) -> None:
         """Send without waiting, one transfer after another in each direction."""
-        queue = self._queues.setdefault(direction, deque())
+        queue = self._queues[direction]
         queue.append((traffic, peer, target))
         if len(queue) == 1:
-            self.network.start(traffic, partial(self._delivered_in_background, queue))
+            self.network.start(traffic, self._when_delivered[direction])
 
-    def _delivered_in_background(
-        self, queue: "deque[tuple[Traffic, EventRank, int]]", transfer: Transfer
-    ) -> None:
+    def _delivered_in_background(self, direction: int, transfer: Transfer) -> None:
+        queue = self._queues[direction]
         _, peer, target = queue.popleft()
         peer.receive(target, transfer.departure)
         if queue:
-            self.network.start(queue[0][0], partial(self._delivered_in_background, queue))
+            self.network.start(queue[0][0], self._when_delivered[direction])
 
     def _send_as_group(self, at: int, action: Action, traffic: Traffic, target: int) -> bool:
         """Send once for the whole tensor group, when its last rank is ready.

@@ -165,11 +165,10 @@ def peak_demand(demands: LinkDemands) -> float:
 
     All ends of an instant come before its starts.
     """
-    times, changes = [], []
-    for series, demand in demands:
-        times += [series.begin, series.end]
-        changes += [np.full(len(series.begin), demand), np.full(len(series.end), -demand)]
-    change = np.concatenate(changes)
+    every, each = zip(*demands, strict=True)
+    more = np.repeat(each, [len(series.begin) for series in every])
+    change = np.concatenate([more, -more])
+    times = [series.begin for series in every] + [series.end for series in every]
     order = np.lexsort((change, np.concatenate(times)))
     return float(np.cumsum(change[order]).max(initial=0.0))
 
