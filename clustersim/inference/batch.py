@@ -18,6 +18,10 @@ class Prompt(NamedTuple):
     tokens: int
     before: int = 0
 
+    def later(self, steps: int) -> "Prompt":
+        """Return the chunk of the same tokens that a prompt has some steps later."""
+        return Prompt(self.tokens, self.before + steps * self.tokens)
+
 
 class Batch(NamedTuple):
     """What a step of one replica processes.

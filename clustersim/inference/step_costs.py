@@ -14,6 +14,8 @@ from math import ceil
 from operator import mul
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from clustersim.arrays import Floats
 from clustersim.inference.batch import Batch, Prompt, StepTime
 from clustersim.inference.layer_work import HALF
@@ -206,23 +208,45 @@ class StepCosts:
 
     @property
     def linear(self) -> bool:
-        """Whether times of steps that only decode are linear in their contexts by parts."""
+        """Whether steps are sums of constants and of parts that depend on contexts alone."""
         return len(self.stages) == 1 and not self._overlaps and not self.drafting.tokens
 
-    def decoding(self, start: float, sequences: int, context: float, steps: int) -> list[float]:
-        """Return the ends from tables of steps that only decode, one after another [s].
+    def alike(self, start: float, batch: Batch, context: float, steps: int) -> list[float]:
+        """Return the ends from tables of steps that differ in their contexts alone [s].
 
-        Each sequence has a token more in each step.
+        Each sequence has a token more in each step, and so many as its chunk has a prompt.
 
         Parameters
         ----------
         start : of the first step [s]
-        context : cached tokens of all sequences in the first step
+        batch : what it processes, without prompts or with one
+        context : cached tokens of all sequences in it
         """
+        sequences = batch.sequences
+        if batch.prompts:
+            seconds = self._chunks(batch, context, np.arange(float(steps)))
+            return [float(end) for end in start + np.cumsum(seconds)]
         line = self._lines.get(sequences)
         if line is None:
             line = self._lines[sequences] = self._decoding_line(sequences)
         return line.sums(start, context / sequences, 1.0, steps)
+
+    def _chunks(self, batch: Batch, context: float, step: Floats) -> Floats:
+        """Return the times of steps that process successive chunks of a prompt [s]."""
+        ((times, _),), ((tokens, before),) = self._tables, batch.prompts
+        sequences, keys = batch.sequences, before + tokens * (step + 1)
+        device = sum(self._token_parts(times, batch, 1.0).values())
+        device = device + times.stage.prefill(np.full_like(keys, tokens), keys)
+        if sequences:
+            own = max(1.0, sequences / self._groups)
+            device += times.decodes(own, prompts=True).many(context / sequences + step)
+            if self._context > 1:
+                device += times.combined(own * self._verified)
+        if self._context > 1:
+            device += [times.gathered(each) for each in keys]
+        gap, scheduled, launched = self._host_work(batch)
+        waits = (scheduled - device).clip(0.0) + (launched - device).clip(0.0)
+        return np.asarray(device + gap + waits)
 
     def _decoding_line(self, sequences: int) -> Line:
         """Return the time of steps that only decode by the cached tokens of a sequence [s]."""
@@ -240,7 +264,9 @@ class StepCosts:
             seconds: Floats = devices + gap + waits
             return seconds
 
-        return times.decodes(own).bent(whole, [scheduled - device, launched - device])
+        return times.decodes(own, prompts=False).bent(
+            whole, [scheduled - device, launched - device]
+        )
 
     def slowest(self, batch: Batch) -> float:
         """Return the time of the slowest stage from tables [s]."""

@@ -221,10 +221,11 @@ class StageTimes:
         """Return the time of attention of sequences with `keys` cached tokens each [s]."""
         return (self._decode_together if prompts else self._decode)(sequences, keys)
 
-    def decodes(self, sequences: float) -> Line:
-        """Return the same from tables by the number of cached tokens, without prompts [s]."""
-        assert isinstance(self._decode, Plane), "times are looked up in tables"
-        return self._decode.row(sequences)
+    def decodes(self, sequences: float, *, prompts: bool) -> Line:
+        """Return the same from tables by the number of cached tokens [s]."""
+        plane = self._decode_together if prompts else self._decode
+        assert isinstance(plane, Plane), "times are looked up in tables"
+        return plane.row(sequences)
 
     def prefill(self, prompt: Prompt, count: int) -> float:
         """Return the time of attention of some prompts of the same lengths, computed once [s]."""

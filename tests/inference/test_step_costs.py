@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clustersim.engine.requests.scheduling import later
 from clustersim.errors import PlanError
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import Formats
@@ -58,7 +59,23 @@ def test_steps_that_only_decode_are_looked_up_together(engine, sequences, keys, 
     context = sequences * keys + int(more * sequences) + 1
     batches = [Batch(sequences, context + step * sequences) for step in range(steps)]
 
-    ends = replica.decoding(0.5, sequences, context, steps)
+    ends = replica.alike(0.5, batches[0], context, steps)
+
+    singly = [*accumulate(map(replica.seconds, batches), initial=0.5)][1:]
+    assert ends == pytest.approx(singly, rel=1e-13)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("layout", [Layout(tensor=2), Layout(context=2)])
+@given(st.integers(0, 500), st.integers(0, 30_000), st.integers(1, 300), st.integers(1, 64))
+@settings(max_examples=10, deadline=None)
+def test_chunks_of_a_prompt_are_looked_up_together(engine, layout, sequences, keys, tokens, steps):
+    """The ends of a run of steps are those of its steps, each with the next chunk of a prompt."""
+    replica = costs(layout, engine=engine)
+    first = Batch(sequences, sequences * keys, (Prompt(tokens, 70),))
+    batches = [later(first, first.context, 1.0, step) for step in range(steps)]
+
+    ends = replica.alike(0.5, first, first.context, steps)
 
     singly = [*accumulate(map(replica.seconds, batches), initial=0.5)][1:]
     assert ends == pytest.approx(singly, rel=1e-13)

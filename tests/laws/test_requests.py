@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.engine.requests import sequences
+from clustersim.engine.requests import batcher
 from clustersim.engine.requests.handover import KvLinks, Passage
 from clustersim.engine.requests.replay import (
     Deployment,
@@ -84,7 +84,7 @@ RULES = st.builds(
     continuous=st.booleans(),
     mixed=st.booleans(),
     chunked=st.booleans(),
-    budget=st.sampled_from([64, 300, 4096]),
+    budget=st.sampled_from([7, 64, 300, 4096]),
     sequences=st.sampled_from([4, 32, 1000]),
     reserve=st.booleans(),
     preemption=st.sampled_from(["recompute", "swap"]),
@@ -133,14 +133,14 @@ def test_tokens_and_blocks_are_conserved(rules, blocks, stages, gain, seed):
     seed=st.integers(min_value=0, max_value=99),
 )
 def test_a_run_of_steps_is_its_steps_one_by_one(rules, blocks, gain, rate, seed):
-    """Steps that only decode, computed together and cut by arrivals: the same, step by step."""
+    """Steps that decode or have chunks alone, computed together and cut by arrivals: the same."""
     draw = np.random.default_rng(seed)
     load = poisson(rate, draw.integers(1, 300, 60), draw.integers(1, 200, 60), seed)
     service = Deployment(model(rules, blocks=blocks, gain=gain), replicas=2)
 
     together = replay_requests(load, service)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sequences, "MOST_FOLLOWING", 1)
+        patch.setattr(batcher, "MOST_FOLLOWING", 0)
         singly = replay_requests(load, service)
 
     for fast, slow in zip(together.requests, singly.requests, strict=True):

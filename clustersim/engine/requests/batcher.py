@@ -9,12 +9,18 @@ A replica with pipeline stages has a batcher for each batch in flight; they shar
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.engine.requests.sequences import BlockPool, Left, Sequences
 from clustersim.inference.batch import Batch, Prompt
+
+MOST_FOLLOWING: Final = 63
+"""Steps after one that are looked at together with it."""
+
+FEWEST_CHUNKS: Final = 8
+"""Chunks of a prompt that are worth a run; the times of fewer are looked up one by one."""
 
 
 class Work(NamedTuple):
@@ -50,6 +56,7 @@ class Batcher:
     fetch : starts the transfer of a KV cache, in a pool for decode
     recomputed : whether the last token of a transferred prompt is, for the first token
     finished : receives a request with its last token, and the time
+    undisturbed : steps since a request came or KV blocks were returned elsewhere
     """
 
     def __init__(self, model: ReplicaModel, pool: BlockPool) -> None:
@@ -58,7 +65,7 @@ class Batcher:
         self.prompts: deque[Request] = deque()
         self.sequences = Sequences(pool.tokens, model.gain, grow=not rules.reserve)
         self.emitted = 0.0
-        self.admitted = 0
+        self.admitted = self.undisturbed = 0
         self.handoff: Callable[[Request], None] | None = None
         self.fetch: Callable[[Request], None] = self.arrive  # the cache is there already
         self.recomputed = False
@@ -120,14 +127,31 @@ class Batcher:
         return Work(batch, chunks, count, copying, admit and not late)
 
     def following(self, work: Work) -> list[int]:
-        """Return the KV blocks of steps that only decode after such a step, each with those before.
+        """Return the KV blocks of the steps like this one after it, each with those before.
 
         No request ends or arrives in them but for the last one.  What could not be admitted to this
         step has no room in these: no KV blocks are returned.
         """
-        if work.chunks or not work.admitting:
+        free = self._pool.free
+        if not work.chunks:
+            return self.sequences.following(free, MOST_FOLLOWING) if work.admitting else []
+        most = self._whole_chunks(work)
+        if most < FEWEST_CHUNKS:
             return []
-        return self.sequences.following(self._pool.free)
+        blocks = self.sequences.following(free, most) if work.decoding else [0] * most
+        return blocks if len(blocks) >= FEWEST_CHUNKS else []
+
+    def _whole_chunks(self, work: Work) -> int:
+        """Return how many steps are filled by further chunks of a prompt, which they do not end.
+
+        As requests arrive, they are at most twice the steps since the last one.
+        """
+        rules, ((request, tokens), *others) = self._rules, work.chunks
+        filled = tokens >= rules.budget - (self.sequences.count if rules.mixed else 0)
+        if others or self.recomputed or not filled:
+            return 0
+        whole = -((request.processed - request.prompt) // tokens) - 2
+        return min(MOST_FOLLOWING, 2 * self.undisturbed, whole)
 
     def _make_room(self) -> bool:
         """Preempt requests, the last admitted first, until the next tokens have KV blocks."""
@@ -258,13 +282,18 @@ class Batcher:
 
     # --- completing a step ----------------------------------------------------------------------
 
-    def decode(self, steps: int) -> None:
-        """Count the tokens of steps that only decode, after which no sequence ends."""
-        self.emitted += steps * self._gain * self.sequences.count
-        self.sequences.skip(steps)
+    def skip(self, work: Work, steps: int) -> None:
+        """Count the tokens of the first steps of a run, after which nothing ends."""
+        if work.decoding:
+            self.emitted += steps * self._gain * self.sequences.count
+            self.sequences.skip(steps)
+        for request, tokens in work.chunks:
+            request.processed += steps * tokens
+        self.undisturbed += steps
 
     def complete(self, work: Work, now: float) -> None:
         """Count the tokens of a step that ends now."""
+        self.undisturbed += 1
         if work.decoding:
             self.emitted += self._gain * work.decoding
             for request in self.sequences.advance():

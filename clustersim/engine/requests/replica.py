@@ -1,8 +1,8 @@
 """A replica of an engine on the clock: its batches in flight, one event for each run of steps.
 
-Steps that only decode differ in their contexts alone, until a request ends or arrives.  Without
-pipeline stages they are a run, whose end is one event; an arrival cuts it after the step in
-progress.
+Steps that only decode differ in their contexts alone, until a request ends or arrives, and so do
+those that one prompt fills chunk by chunk.  Without pipeline stages they are a run, whose end is
+one event; an arrival cuts it after the step in progress.
 
 With pipeline stages a batch enters the first stage when the batch before has left it, and leaves
 the last one no sooner than a step of the slowest stage after that batch:
@@ -23,30 +23,29 @@ from simpy.events import Event
 
 from clustersim.engine.requests.batcher import Batcher, Work
 from clustersim.engine.requests.request import Request
-from clustersim.engine.requests.scheduling import ReplicaModel
+from clustersim.engine.requests.scheduling import ReplicaModel, later
 from clustersim.engine.requests.sequences import BlockPool
 from clustersim.engine.requests.steps import StepRecord, Steps
-from clustersim.inference.batch import Batch
 
 
 class _Run:
-    """A step, or steps that only decode, one after another.
+    """A step, or steps that differ in their contexts alone, one after another.
 
     Attributes
     ----------
-    batch : what the first one processes
+    work : the first one
     start : when it begins [s]
     ends : when each ends [s]
     taken : KV blocks that steps after the first need, each with those before
     waiting : requests without KV blocks when it begins
     """
 
-    __slots__ = ("batch", "ends", "start", "taken", "waiting")
+    __slots__ = ("ends", "start", "taken", "waiting", "work")
 
     def __init__(
-        self, batch: Batch, start: float, ends: list[float], taken: list[int], waiting: int
+        self, work: Work, start: float, ends: list[float], taken: list[int], waiting: int
     ) -> None:
-        self.batch, self.start, self.ends = batch, start, ends
+        self.work, self.start, self.ends = work, start, ends
         self.taken, self.waiting = taken, waiting
 
     def in_progress(self, now: float) -> int:
@@ -93,7 +92,7 @@ class ReplicaProcess:
         emitted, run = sum(batcher.emitted for batcher in self.batchers), self._in_progress
         if run is not None:
             complete = min(run.in_progress(self._env.now), len(run.ends) - 1)
-            emitted += complete * self.model.gain * self.batchers[0].sequences.count
+            emitted += complete * self.model.gain * run.work.decoding
         return emitted
 
     def add(self, request: Request) -> Batcher:
@@ -105,6 +104,8 @@ class ReplicaProcess:
 
     def wake(self) -> None:
         """Let batches look for work: a request came, or KV blocks were returned."""
+        for batcher in self.batchers:
+            batcher.undisturbed = 0
         idle, self._idle = self._idle, {}
         for event in idle.values():
             event.succeed()
@@ -147,11 +148,11 @@ class ReplicaProcess:
         if self.model.stages == 1:
             taken = batcher.following(work)
         if taken:
-            context, steps = batcher.sequences.context, 1 + len(taken)
-            ends = self.model.ends(now + work.copying, batch.sequences, context, steps)
+            context = batcher.sequences.context if work.decoding else 0.0
+            ends = self.model.ends(now + work.copying, batch, context, 1 + len(taken))
         else:
             ends = [now + self._seconds(work)]
-        run = _Run(batch, now, ends, taken, len(batcher.waiting))
+        run = _Run(work, now, ends, taken, len(batcher.waiting))
         if self.model.stages == 1:
             self._in_progress = run
         return run
@@ -159,18 +160,20 @@ class ReplicaProcess:
     def _settle(self, run: _Run, batcher: Batcher) -> None:
         """Record the steps of a run, and count all but the last, during which requests may come."""
         self._in_progress = None
-        batch, start, ends, more = run.batch, run.start, run.ends, len(run.ends) - 1
+        work, start, ends, more = run.work, run.start, run.ends, len(run.ends) - 1
+        batch = work.batch
         context = batcher.sequences.context if batch.sequences else 0.0
         used, waiting = self.pool.used, len(batcher.waiting)
         blocks = [used, *[used + taken for taken in run.taken[:more]]]
         if more:
             self.pool.take(run.taken[more - 1])
-            batcher.decode(more)
+            batcher.skip(work, more)
             if waiting != run.waiting:
                 self._record.add(
-                    start, ends[:-1], blocks[:-1], run.waiting, batch.sequences, context
+                    start, ends[:-1], blocks[:-1], run.waiting, *batch._replace(context=context)
                 )
-                start, context = ends[-2], batcher.sequences.context
+                start, context = ends[-2], batcher.sequences.context if batch.sequences else 0.0
+                batch = later(batch, context, 0.0, more)
                 ends, blocks = ends[-1:], blocks[-1:]
         self._record.add(start, ends, blocks, waiting, batch.sequences, context, batch.prompts)
 

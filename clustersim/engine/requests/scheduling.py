@@ -11,9 +11,9 @@ from clustersim.inference.batch import Batch
 Seconds = Callable[[Batch], float]
 """Time of a step of one replica [s]."""
 
-Decoding = Callable[[float, int, float, int], list[float]]
-"""Ends of steps that only decode, one after another [s]: by the start of the first one [s], the
-sequences, the sum of their cached tokens in the first one, and the number of steps."""
+Alike = Callable[[float, Batch, float, int], list[float]]
+"""Ends of steps that differ in their contexts alone, one after another [s]: by the start of the
+first one [s], what it processes, the sum of its cached tokens, and the number of steps."""
 
 
 @record
@@ -63,7 +63,7 @@ class ReplicaModel:
     blocks, block_tokens : blocks of the KV cache, and tokens of a block
     scheduling : rules for batches
     gain : tokens that a sequence gains in a step
-    decoding : ends of steps that only decode, together; by `seconds` if None
+    alike : ends of steps that differ in their contexts alone, together; by `seconds` if None
     """
 
     seconds: Seconds
@@ -73,12 +73,17 @@ class ReplicaModel:
     stages: int = 1
     scheduling: Scheduling = Scheduling()
     gain: float = 1.0
-    decoding: Decoding | None = None
+    alike: Alike | None = None
 
-    def ends(self, start: float, sequences: int, context: float, steps: int) -> list[float]:
-        """Return the ends of steps that only decode, one after another, as of `Decoding` [s]."""
-        if self.decoding is not None:
-            return self.decoding(start, sequences, context, steps)
-        contexts = (context + step * self.gain * sequences for step in range(steps))
-        seconds = (self.seconds(Batch(sequences, round(each))) for each in contexts)
-        return [*accumulate(seconds, initial=start)][1:]
+    def ends(self, start: float, batch: Batch, context: float, steps: int) -> list[float]:
+        """Return the ends of steps that differ in their contexts alone, as of `Alike` [s]."""
+        if self.alike is not None:
+            return self.alike(start, batch, context, steps)
+        each = (later(batch, context, self.gain, step) for step in range(steps))
+        return [*accumulate(map(self.seconds, each), initial=start)][1:]
+
+
+def later(batch: Batch, context: float, gain: float, steps: int) -> Batch:
+    """Return what a step some steps later processes, where these differ in their contexts alone."""
+    prompts = tuple([prompt.later(steps) for prompt in batch.prompts])
+    return Batch(batch.sequences, round(context + steps * gain * batch.sequences), prompts)

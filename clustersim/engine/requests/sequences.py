@@ -11,7 +11,7 @@ from bisect import bisect_right
 from heapq import heappop, heappush
 from itertools import accumulate, cycle, islice
 from math import ceil
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from clustersim.engine.requests.request import Request
 
@@ -72,10 +72,6 @@ class Left(NamedTuple):
     blocks: int
 
 
-MOST_FOLLOWING: Final = 64
-"""Steps that are looked at together."""
-
-
 class Sequences:
     """Sequences that decode together.
 
@@ -121,7 +117,7 @@ class Sequences:
         """Return the KV blocks that a sequence with some cached tokens needs when it joins."""
         return int(self._grow and not self._wait(tokens))
 
-    def following(self, free: int) -> list[int]:
+    def following(self, free: int, most: int) -> list[int]:
         """Return the KV blocks that steps after the next one need in all, each with those before.
 
         They end with the first in which a sequence ends.
@@ -129,8 +125,9 @@ class Sequences:
         Parameters
         ----------
         free : KV blocks that they may take
+        most : steps after the next one
         """
-        most = min(self._ends[0] - self.step, MOST_FOLLOWING) - 1
+        most = min(self._ends[0] - self.step - 1, most)
         phase = (self.step + 1) % self._period
         growing = cycle(self._growing[phase:] + self._growing[:phase])
         blocks = [*accumulate(islice(growing, most))]

@@ -1,6 +1,6 @@
 """Steps of a replica, recorded as runs of steps that differ in their contexts alone.
 
-    run    start, steps, sequences, context, prompts, waiting requests
+    run    start, steps, sequences, context, prompts, waiting requests    of the first step
     step   end, KV blocks
 
 A record grows up to a number of steps.  Then the steps of half of the runs, in blocks that are even
@@ -19,6 +19,7 @@ import numpy as np
 
 from clustersim.answers import in_brief
 from clustersim.arrays import Booleans, Floats, Integers, ranges
+from clustersim.engine.requests.scheduling import later
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.records import dataclass
 
@@ -122,7 +123,7 @@ class Steps:
     sequences, prompt_tokens, waiting : of each of its steps, as of `StepTable`
     context : sum of the cached tokens in its first step
     prompts : that each of its steps processes [count]
-    tokens, before : of each prompt, as of `Prompt`
+    tokens, before : of each prompt in the first step, as of `Prompt`
     ends, blocks : of each step [s]: when it ends, and its KV blocks
     gain : tokens that a sequence gains in a step
     dropped : sums over steps that are not recorded
@@ -178,11 +179,11 @@ class Steps:
     def batch(self, run: int, step: int = 0) -> Batch:
         """Return what a step of a run processes."""
         sequences = int(self.sequences[run])
-        context = round(float(self.context[run]) + step * self.gain * sequences)
         first = int(_first(self.prompts)[run])
         own = slice(first, first + int(self.prompts[run]))
         prompts = map(Prompt, self.tokens[own].tolist(), self.before[own].tolist())
-        return Batch(sequences, context, tuple(prompts))
+        begun = Batch(sequences, 0, tuple(prompts))
+        return later(begun, float(self.context[run]), self.gain, step)
 
     @cached_property
     def sums(self) -> StepSums:
@@ -209,11 +210,13 @@ class Steps:
         )  # fmt: skip
         first = inside[at]
         skipped = first - self._first[runs]
+        chosen = self._chosen(runs, inside)
         return replace(
-            self._chosen(runs, inside),
+            chosen,
             start=table.start[first],
             count=count,
-            context=self.context[runs] + skipped * self.gain * self.sequences[runs],
+            context=chosen.context + skipped * self.gain * chosen.sequences,
+            before=chosen.before + chosen.tokens * np.repeat(skipped, chosen.prompts),
             dropped=NO_STEPS,
         )
 

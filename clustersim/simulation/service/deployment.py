@@ -64,7 +64,7 @@ def replica_model(pool: Pool, scenario: ServingScenario) -> ReplicaModel:
         stages=layout.pipeline,
         scheduling=rules,
         gain=_gain(scenario),
-        decoding=costs.decoding if costs.linear else None,
+        alike=costs.alike if costs.linear else None,
     )
 
 
