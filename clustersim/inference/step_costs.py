@@ -235,8 +235,8 @@ class StepCosts:
         """Return the times of steps that process successive chunks of a prompt [s]."""
         ((times, _),), ((tokens, before),) = self._tables, batch.prompts
         sequences, keys = batch.sequences, before + tokens * (step + 1)
-        device = sum(self._token_parts(times, batch, 1.0).values())
-        device = device + times.stage.prefill(np.full_like(keys, tokens), keys)
+        device: Floats = times.stage.prefill(np.full_like(keys, tokens), keys)
+        device = device + sum(self._token_parts(times, batch, 1.0).values())
         if sequences:
             own = max(1.0, sequences / self._groups)
             device += times.decodes(own, prompts=True).many(context / sequences + step)

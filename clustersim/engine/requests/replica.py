@@ -169,8 +169,9 @@ class ReplicaProcess:
             self.pool.take(run.taken[more - 1])
             batcher.skip(work, more)
             if waiting != run.waiting:
+                sequences, _, prompts = batch
                 self._record.add(
-                    start, ends[:-1], blocks[:-1], run.waiting, *batch._replace(context=context)
+                    start, ends[:-1], blocks[:-1], run.waiting, sequences, context, prompts
                 )
                 start, context = ends[-2], batcher.sequences.context if batch.sequences else 0.0
                 batch = later(batch, context, 0.0, more)
