@@ -214,7 +214,7 @@ class StepCosts:
     def alike(self, start: float, batch: Batch, context: float, steps: int) -> list[float]:
         """Return the ends from tables of steps that differ in their contexts alone [s].
 
-        Each sequence has a token more in each step, and so many as its chunk has a prompt.
+        In each step a sequence has a token more, and a prompt the tokens of its chunk.
 
         Parameters
         ----------
