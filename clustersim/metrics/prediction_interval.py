@@ -184,14 +184,17 @@ class TraitTable:
         self._table = np.array(rows, dtype=int).reshape(len(rows), len(DIFFERENCES) + 1)
         self._doublings = np.log2([run.devices for run in runs])
 
-    def unlikeness(self, traits: Traits) -> Floats:
-        """Return in how many traits each of the runs differs from one with these.
+    def unlikeness(self, others: Sequence[Traits]) -> Floats:
+        """Return in how many traits each of the runs differs from each of others, a row for each.
 
         Whether a job has several nodes is a trait, and the number of devices counts up to one.
         """
-        differing: Floats = (self._table != self._row(traits)).sum(axis=1)
-        doublings = np.abs(self._doublings - log2(traits.devices))
-        return differing + np.minimum(1.0, doublings / SCALE)
+        table = np.array([self._row(traits) for traits in others])
+        doublings = np.array([log2(traits.devices) for traits in others])
+        unlike: Floats = np.minimum(1.0, np.abs(self._doublings - doublings[:, None]) / SCALE)
+        columns = zip(self._table.T, table.T, strict=True)
+        unlike += sum((own != other[:, None]).view(np.int8) for own, other in columns)
+        return unlike
 
     def have(self, name: str, traits: Traits) -> Booleans:
         """Return which of the runs have one of these traits."""
@@ -260,7 +263,7 @@ class ErrorsByNearness:
 
     def nearest(self, traits: Traits, count: int = NEAREST) -> tuple["NearRun", ...]:
         """Return the runs that are most like one with some traits, the nearest first."""
-        order = np.argsort(self._table.unlikeness(traits), kind="stable")
+        order = np.argsort(self._table.unlikeness([traits])[0], kind="stable")
         found: dict[str, list[MeasuredRun]] = {}
         for run in (self.runs[i] for i in order):
             if run.run in found or len(found) < count:
@@ -281,7 +284,7 @@ class ErrorsByNearness:
 
     def _usual_error(self, traits: Traits, metric: Metric) -> float:
         same = self._of(metric)
-        near = UNLIKE ** self._table.unlikeness(traits) * same
+        near = UNLIKE ** self._table.unlikeness([traits])[0] * same
         return float(self._usual(near, self._mean(same)))
 
     def _usual(self, near: Floats, mean: float | Floats) -> Floats:
@@ -302,9 +305,8 @@ class ErrorsByNearness:
         """Each error over the usual one by runs of other sources, by source."""
         if not self.runs:
             return {}
-        unlike = np.array([self._table.unlikeness(run) for run in self.runs])
-        sources = np.array([run.source for run in self.runs])
-        near = UNLIKE**unlike * (sources[:, None] != sources)
+        sources = np.unique([run.source for run in self.runs], return_inverse=True)[1]
+        near = UNLIKE ** self._table.unlikeness(self.runs) * (sources[:, None] != sources)
         usual = np.zeros(len(self.runs))
         for metric in sorted({run.metric for run in self.runs}):
             same = self._of(metric)

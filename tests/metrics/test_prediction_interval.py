@@ -188,9 +188,8 @@ def test_unlikeness_counts_traits_and_scale(differing, doublings):
     names = ("machine", "software", "shape", "task")[:differing]
     other = traits(**dict.fromkeys(names, "other"), devices=8 * 2**doublings)
 
-    assert TraitTable([other]).unlikeness(HERE)[0] == pytest.approx(
-        differing + min(1, doublings / 6)
-    )
+    unlike, like = TraitTable([other]).unlikeness([HERE, other])
+    assert (unlike, like) == (pytest.approx(differing + min(1, doublings / 6)), 0)
     assert len(differences(HERE, other)) == differing
 
 

@@ -391,7 +391,8 @@ def _share_nodes(cluster: Cluster, groups: Integers) -> bool:
     nodes = np.sort(groups // cluster.node.devices, axis=1)
     own = np.ones_like(nodes, dtype=np.bool_)
     own[:, 1:] = nodes[:, 1:] != nodes[:, :-1]
-    return bool(len(np.unique(nodes)) < np.count_nonzero(own))
+    used = np.sort(nodes[own])
+    return bool((used[1:] == used[:-1]).any())
 
 
 def load_of_messages(

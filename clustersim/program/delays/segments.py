@@ -121,8 +121,8 @@ class SyncPoints:
 def _join(pool: NDArray[np.int64], groups: Sequence[NDArray[np.int64]]) -> None:
     """Give replicas that are in one group the same number."""
     for group in groups:
-        numbers = np.unique(pool[group])
-        pool[np.isin(pool, numbers)] = numbers[0]
+        numbers = pool[group]
+        pool[np.isin(pool, numbers)] = numbers.min()
 
 
 class KernelSegments:
