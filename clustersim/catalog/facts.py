@@ -32,7 +32,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUseDefault
+from pydantic_core import CoreSchema, PydanticUseDefault
+from pydantic_core.core_schema import no_info_plain_validator_function
 
 from clustersim import units
 from clustersim.answers import brief_text
@@ -80,6 +81,22 @@ class Strict(BaseModel):
             copied.model_post_init(None)
         return copied
 
+
+class AtFirstUse:
+    """Metadata of a record inside another one, whose validator is built when it is first used.
+
+    pydantic builds that of a record with those of all records inside it, also of tables that a file
+    does not have and of records that are known.  Problems and dumps are those of a record without:
+
+        training: Annotated[Training, AT_FIRST_USE] | None = None
+    """
+
+    def __get_pydantic_core_schema__(self, kind: type[BaseModel], _: object) -> CoreSchema:
+        """Return the schema of a validator that calls the one of the record."""
+        return no_info_plain_validator_function(kind.model_validate)
+
+
+AT_FIRST_USE: Final = AtFirstUse()
 
 LEAST: Final = 1e-9
 """Smallest value of a number that must be positive, so that quotients are finite."""

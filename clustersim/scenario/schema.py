@@ -15,6 +15,7 @@ from pydantic import (
 
 from clustersim.catalog.fabrics import MAX_AXES
 from clustersim.catalog.facts import (
+    AT_FIRST_USE,
     MAX_COUNT,
     MAX_DEVICES,
     Count,
@@ -143,7 +144,7 @@ class PlanFile(Strict):
         None,
         description="model chunks per stage; the fewest that the schedule supports if missing",
     )
-    placement: PlacementFile = PlacementFile()
+    placement: PlacementFile = PlacementFile.model_construct()
 
 
 class LengthsFile(Strict):
@@ -375,7 +376,7 @@ class ScenarioBase(Expecting):
     """The keys of a scenario file that name no other file."""
 
     title: Line
-    plan: PlanFile = PlanFile()
+    plan: PlanFile = PlanFile.model_construct()
     batch: BatchFile
     precision: Annotated[
         Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8"], BeforeValidator(_precision)
@@ -388,7 +389,7 @@ class ScenarioBase(Expecting):
     optimiser: Literal[tuple(OPTIMISERS)] = Field(  # type: ignore[valid-type]
         "adamw", description="optimiser; AdamW is that of the framework's profile"
     )
-    offload: OffloadFile = OffloadFile()
+    offload: OffloadFile = OffloadFile.model_construct()
     finetune: FinetuneFile | None = None
     collectives: dict[Operation, Algorithm] = Field(
         {}, description="algorithms by operation, instead of the library's choice"
@@ -400,7 +401,9 @@ class ScenarioBase(Expecting):
     disturbances: list[Disturbance] = Field(
         [], description="what makes some ranks differ from the others"
     )
-    costs: CostsFile = Field(CostsFile(), description="site and price of the machine")
+    costs: CostsFile = Field(
+        CostsFile.model_construct(), description="site and price of the machine"
+    )
     fold: bool = Field(True, description="whether ranks that behave alike are replayed once")
     exact: bool = Field(
         False, description="whether periods of the pipeline that repeat are replayed one by one"
@@ -428,11 +431,11 @@ class ClusterUse(ClusterRecord):
 class Scenario(ScenarioBase):
     """A scenario whose names have been replaced by the catalogue's records."""
 
-    cluster: ClusterUse
-    model: ModelRecord
-    framework: FrameworkRecord
-    training: Training | None = None
-    anchor: AnchorFile | None = None
+    cluster: Annotated[ClusterUse, AT_FIRST_USE]
+    model: Annotated[ModelRecord, AT_FIRST_USE]
+    framework: Annotated[FrameworkRecord, AT_FIRST_USE]
+    training: Annotated[Training, AT_FIRST_USE] | None = None
+    anchor: Annotated[AnchorFile, AT_FIRST_USE] | None = None
 
     @property
     def devices(self) -> int:
@@ -443,7 +446,7 @@ class Scenario(ScenarioBase):
 class Name(BaseModel):
     """A model or framework by name; any other key of its file may be given and wins over it."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     name: str
 

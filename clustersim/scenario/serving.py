@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from clustersim.catalog.facts import Count, Line, Seconds, Share, Strict
+from clustersim.catalog.facts import AT_FIRST_USE, Count, Line, Seconds, Share, Strict
 from clustersim.catalog.records.engines import (
     ActivationFormat,
     EngineRecord,
@@ -240,9 +240,9 @@ class ServingBase(Expecting):
 class ServingScenario(ServingBase):
     """A serving scenario whose names have been replaced by the catalogue's records."""
 
-    cluster: ClusterUse
-    model: ModelRecord
-    engine: EngineRecord
+    cluster: Annotated[ClusterUse, AT_FIRST_USE]
+    model: Annotated[ModelRecord, AT_FIRST_USE]
+    engine: Annotated[EngineRecord, AT_FIRST_USE]
     speculation: Speculation | None = None
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from clustersim.catalog.facts import Bytes, Count, Line, Nodes, Seconds, Strict, Whole
+from clustersim.catalog.facts import AT_FIRST_USE, Bytes, Count, Line, Nodes, Seconds, Strict, Whole
 from clustersim.catalog.libraries import OPERATIONS
 from clustersim.catalog.tree import nearest
 from clustersim.scenario.disturbances import Disturbance
@@ -167,7 +167,7 @@ class SharingBase(Expecting):
 class Sharing(SharingBase):
     """A shared machine whose cluster has been replaced by the catalogue's record."""
 
-    cluster: ClusterUse
+    cluster: Annotated[ClusterUse, AT_FIRST_USE]
 
 
 class SharingFile(SharingBase):

@@ -4,11 +4,11 @@ A scenario with the key `trace` is one; `clustersim import` writes it.
 """
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from clustersim.catalog.facts import Line, Strict
+from clustersim.catalog.facts import AT_FIRST_USE, Line, Strict
 from clustersim.catalog.libraries import Algorithm, Operation
 from clustersim.scenario.schema import ClusterName, ClusterUse, Expecting
 
@@ -50,7 +50,7 @@ class TracedBase(Expecting):
 class Traced(TracedBase):
     """The scenario of a trace whose cluster has been replaced by the catalogue's record."""
 
-    cluster: ClusterUse
+    cluster: Annotated[ClusterUse, AT_FIRST_USE]
 
 
 class TracedFile(TracedBase):

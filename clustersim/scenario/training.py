@@ -69,7 +69,11 @@ class BatchStage(BaseModel):
     """A part of the run with a batch or sequences of its own; missing keys are as in `batch`."""
 
     model_config = ConfigDict(
-        populate_by_name=True, extra="forbid", frozen=True, allow_inf_nan=False
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        defer_build=True,
     )
 
     tokens: Amount | None = Field(
@@ -195,8 +199,12 @@ class TrainingBase(Strict):
     )
     evaluation: EvaluationFile | None = Field(None, description="evaluations between steps")
     warmup: Seconds = 0.0
-    checkpoint: CheckpointFile = Field(CheckpointFile(), description="saves of the state")
-    restart: RestartFile = Field(RestartFile(), description="restart after a failure")
+    checkpoint: CheckpointFile = Field(
+        CheckpointFile.model_construct(), description="saves of the state"
+    )
+    restart: RestartFile = Field(
+        RestartFile.model_construct(), description="restart after a failure"
+    )
     recovery: Literal["restart", "replica"] = Field(
         "restart",
         description="what continues after a failure: the last save, or another replica's state"
@@ -240,7 +248,7 @@ class Training(TrainingBase):
 class ReliabilityName(BaseModel):
     """Failures of a machine by name; any other key of the file may be given and wins over it."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     name: str
 
