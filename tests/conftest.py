@@ -1,6 +1,7 @@
 """Order of the tests, and settings of property tests, memory and signals for all of them."""
 
 import gc
+import os
 import signal
 
 import pytest
@@ -13,6 +14,8 @@ collect_ignore_glob = ["data/*"]  # files of other programs, also in Python
 # A busy machine is no failed law.
 settings.register_profile("any machine", deadline=None, max_examples=15)
 settings.load_profile("any machine")
+
+os.environ["XDG_CACHE_HOME"] = os.devnull  # what is checked is not kept: tests change the code
 
 gc.set_threshold(100_000)  # as commands do, which build much and drop little: a tenth of the time
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from clustersim.catalog import finding
 from clustersim.catalog.changes import key_path
+from clustersim.catalog.disk_cache import kept
 from clustersim.catalog.facts import STATED
 from clustersim.catalog.kept_records import Records, keep_records, kept_records, with_records
 from clustersim.catalog.problems import (
@@ -115,7 +116,8 @@ def shipped_record(record: type[Record], kind: str, name: str) -> Record:
     CatalogError
         when there is none of that name, or it is not valid.
     """
-    return checked(record, Tree.of(finding.find(kind, name)), CatalogError)
+    tree = Tree.of(finding.find(kind, name))
+    return kept(lambda: checked(record, tree, CatalogError), record.__name__, tree.data)
 
 
 # --- messages -------------------------------------------------------------------------------------

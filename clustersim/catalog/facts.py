@@ -93,7 +93,11 @@ class AtFirstUse:
 
     def __get_pydantic_core_schema__(self, kind: type[BaseModel], _: object) -> CoreSchema:
         """Return the schema of a validator that calls the one of the record."""
-        return no_info_plain_validator_function(kind.model_validate)
+
+        def checked(value: object) -> BaseModel:
+            return value if isinstance(value, kind) else kind.model_validate(value)
+
+        return no_info_plain_validator_function(checked)
 
 
 AT_FIRST_USE: Final = AtFirstUse()

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from clustersim.bounded_cache import BoundedCache
+from clustersim.catalog import disk_cache
 from clustersim.catalog.facts import Record
 from clustersim.catalog.reading import Key
 from clustersim.catalog.tree import Tree, value_at
@@ -33,7 +34,10 @@ def kept_records(record: type[BaseModel], tree: Tree, known: Collection[Key]) ->
     found: Records = {}
     for path in _paths_of_files(tree):
         if not _is_inside(path, known) and not _is_inside(path, found):
-            kept = _KEPT.known(_key(record, path, tree))
+            key = _key(record, path, tree)
+            kept = _KEPT.known(key)
+            if kept is None and len(path) == 1 and key is not None:
+                kept = disk_cache.find(record.__name__, *key[1:])
             if kept is not None:
                 found[path] = kept
     return found
@@ -47,6 +51,8 @@ def keep_records(checked: BaseModel, tree: Tree, known: Collection[Key]) -> None
             key = _key(type(checked), path, tree)
             if key is not None:
                 _KEPT.add(key, 1, inner)
+                if len(path) == 1:
+                    disk_cache.keep(inner, type(checked).__name__, *key[1:])
 
 
 def with_records(data: Mapping[str, Any], records: Mapping[Key, BaseModel]) -> dict[str, Any]:

@@ -10,18 +10,17 @@ import re
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, cast
-
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent, NodeEvent
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from clustersim.answers import record
+from clustersim.catalog.disk_cache import kept
 from clustersim.catalog.files import read_text, shown
 from clustersim.errors import ClustersimError, ScenarioError
 from clustersim.escaping import escaped
 from clustersim.records import dataclass
+
+if TYPE_CHECKING:
+    from ruamel.yaml.nodes import MappingNode, Node
 
 Key = tuple[str | int, ...]
 """Path of a value in a document: ``("plan", "tensor")``."""
@@ -113,6 +112,13 @@ def parse_yaml(
 @lru_cache(maxsize=1024)  # all shipped files, and some hundred of a user
 def _parsed(text: str, file: str, error: Any, finite: bool) -> Document:
     """Return a document for `parse_yaml` to copy: a study reads the same files for each run."""
+    return kept(lambda: _composed(text, file, error, finite), "YAML", file, finite, text)
+
+
+def _composed(text: str, file: str, error: Any, finite: bool) -> Document:
+    from ruamel.yaml import YAML  # 10 ms that a file need not wait for which was read before
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
     try:
         _check_size(text, file, error)
         node = YAML(typ="safe").compose(text)
@@ -158,6 +164,9 @@ def _check_size(text: str, file: str, error: Callable[[str], ClustersimError]) -
     levels = text.count("[") + text.count("{") + 2 * columns
     if levels < _SAFE_DEPTH and len(text) < 2 * MOST_VALUES:
         return
+    from ruamel.yaml import YAML
+    from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent, NodeEvent
+
     depth = values = 0
     for event in YAML(typ="safe").parse(text):
         values += isinstance(event, NodeEvent)
@@ -177,7 +186,7 @@ class _Converter:
         self.places: dict[Key, Place] = {}
         self.values = 0
 
-    def convert(self, node: Node, path: Key) -> Any:
+    def convert(self, node: "Node", path: Key) -> Any:
         place = Place(self.file, node.start_mark.line + 1)
         self.values += 1
         if self.values > MOST_VALUES:
@@ -187,20 +196,20 @@ class _Converter:
         if len(path) > MOST_DEPTH:
             raise self.error(f"{place}: nested more than {MOST_DEPTH} levels deep")
         self.places[path] = place
-        if isinstance(node, ScalarNode):
+        if _form(node) == "scalar":
             return self._scalar(node, place, path)
         if str(node.tag).rpartition(":")[2] not in {"map", "seq"}:
             raise self._tagged(node, place)
-        if isinstance(node, MappingNode):
-            return self._mapping(node, path)
+        if _form(node) == "mapping":
+            return self._mapping(cast("MappingNode", node), path)
         return [self.convert(item, (*path, i)) for i, item in enumerate(node.value)]
 
-    def _mapping(self, node: MappingNode, path: Key) -> dict[str, Any]:
+    def _mapping(self, node: "MappingNode", path: Key) -> dict[str, Any]:
         result: dict[str, Any] = {}
         inherited: dict[str, Any] = {}
         for key_node, value_node in node.value:
             place = Place(self.file, key_node.start_mark.line + 1)
-            if not isinstance(key_node, ScalarNode):
+            if _form(key_node) != "scalar":
                 raise self.error(f"{place}: a key must be a word, not a list or a mapping")
             if str(key_node.tag).endswith(":merge"):
                 inherited |= self._inherited(value_node, path, place)
@@ -212,7 +221,7 @@ class _Converter:
             self.places[(*path, key)] = place
         return {**inherited, **result}
 
-    def _inherited(self, node: Node, path: Key, place: Place) -> dict[str, Any]:
+    def _inherited(self, node: "Node", path: Key, place: Place) -> dict[str, Any]:
         """Return the keys that ``<<: *other`` includes; keys of the mapping itself win."""
         value = self.convert(node, path)
         several = value if isinstance(value, list) else [value]
@@ -220,7 +229,7 @@ class _Converter:
             raise self.error(f"{place}: '<<' takes a mapping or a list of mappings")
         return {key: mapping[key] for mapping in reversed(several) for key in mapping}
 
-    def _scalar(self, node: ScalarNode, place: Place, path: Key) -> Any:
+    def _scalar(self, node: "Node", place: Place, path: Key) -> Any:
         kind = str(node.tag).rpartition(":")[2]
         text = node.value
         try:
@@ -248,8 +257,13 @@ class _Converter:
             raise self.error(f"{place}:{key} must be a finite number, not {text[:60]}")
         return number
 
-    def _tagged(self, node: Node, place: Place) -> ClustersimError:
+    def _tagged(self, node: "Node", place: Place) -> ClustersimError:
         return self.error(f"{place}: tag '{node.tag}' is not allowed (plain values only)")
+
+
+def _form(node: Any) -> str:
+    """Return whether a node is a scalar, a mapping or a sequence."""
+    return str(node.id)
 
 
 def _dotted(path: Key) -> str:
