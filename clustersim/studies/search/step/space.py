@@ -276,19 +276,23 @@ class Space:
 
     def _by_stages(self) -> Iterator[StageLayouts]:
         columns: dict[int, list[Column]] = {}
-        for mesh in self._meshes():
+        for mesh, orders in self._meshes():
             self._deadline.check()
-            cells = [*self._cells(mesh)]
-            for sharding in self._shardings(mesh, len(cells)):
+            cells = [*self._cells(mesh, len(orders))]
+            shardings = [*self._shardings(mesh, len(orders) * len(cells))]
+            for order in orders:  # which no rule depends on
+                ordered = mesh._replace(order=order)
+                placed = [cell._replace(mesh=ordered) for cell in cells]
                 columns.setdefault(mesh.pipeline, []).extend(
-                    Column(cell, sharding) for cell in cells
+                    Column(cell, sharding) for sharding in shardings for cell in placed
                 )
         for stages, found in sorted(columns.items()):
             layouts = self._with_shapes(stages, tuple(found))
             if layouts.allowed.any():
                 yield layouts
 
-    def _meshes(self) -> Iterator[Mesh]:
+    def _meshes(self) -> Iterator[tuple[Mesh, list[tuple[str, ...]]]]:
+        """Yield meshes without an order, each with all its orders."""
         choices = self._choices
         below = len(choices.microbatches) * len(choices.shardings) * len(choices.shapes)
         for degrees in choices.degrees:
@@ -297,11 +301,11 @@ class Space:
                 mesh = Mesh(*degrees, method, expert, each)
                 if problem := self.rules.of_mesh(mesh):
                     self.excluded[problem] += len(orders) * below
-                    continue
-                yield from (mesh._replace(order=order) for order in orders)
+                else:
+                    yield mesh, orders
 
-    def _cells(self, mesh: Mesh) -> Iterator[Cell]:
-        below = len(self._choices.shardings) * len(self._choices.shapes)
+    def _cells(self, mesh: Mesh, orders: int) -> Iterator[Cell]:
+        below = orders * len(self._choices.shardings) * len(self._choices.shapes)
         for micro, shared in self._choices.microbatches:
             cell = Cell(mesh, micro, shared)
             if problem := self.rules.of_cell(cell):
