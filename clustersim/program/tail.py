@@ -103,8 +103,11 @@ def orthogonal_seconds(job: Job, layers: Mapping[Layer, float]) -> float:
     Each matrix is orthogonalised once, in 16 bits, by the ranks that have parts of its states:
     Liu et al. 2025, arXiv:2502.16982, section 2.3.
     """
-    iterations, device, work = job.framework.optimiser.iterations, job.device, Parameters()
-    for layer, count in layers.items() if iterations else ():
+    iterations = job.framework.optimiser.iterations
+    if not iterations:
+        return 0.0
+    device, work = job.device, Parameters()
+    for layer, count in layers.items():
         for one in matrices(job.model, layer):
             products = (job.shard.wide("orthogonalisation", *sizes) for sizes in one.products())
             seconds = sum(gemm_seconds(product, device) for product in products)
