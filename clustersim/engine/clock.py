@@ -25,6 +25,9 @@ DEPARTING = EventPriority(2)
 LAST = EventPriority(3)
 """After all other events of the same instant."""
 
+BETWEEN = EventPriority(4)
+"""Between two instants."""
+
 CONTENTION = 2.0
 """Factor by which waiting and contention may prolong the step before its instants are rounded."""
 
@@ -51,6 +54,11 @@ class TimeGrid(NamedTuple):
             return CONTINUOUS
         step = ldexp(1.0, frexp(seconds)[1] - MANTISSA)
         return cls(step, 1.5 * ldexp(step, MANTISSA - 1))
+
+    @property
+    def end(self) -> float:
+        """The instant up to which sums and differences are exact [s]."""
+        return ldexp(self.step, MANTISSA)
 
     def round(self, seconds: float) -> float:
         """Return the multiple of the step that is nearest to a duration [s]."""
@@ -103,6 +111,13 @@ class Clock(Environment):
     def call_at(self, instant: float, call: Callable[[], object]) -> None:
         """Call a function at an instant; a delay from now would be rounded twice."""
         assert instant >= self._now, "an event before the present instant"
+        self._call(instant, NORMAL, call)
+
+    def call_last(self, call: Callable[[], object]) -> None:
+        """Call a function after all other events of this instant."""
+        self._call(self._now, BETWEEN, call)
+
+    def _call(self, instant: float, priority: EventPriority, call: Callable[[], object]) -> None:
         event = Event(self)
         event._ok, event._value = True, None
 
@@ -110,7 +125,7 @@ class Clock(Environment):
             call()
 
         event.callbacks.append(callback)
-        heappush(self._queue, (instant, NORMAL, next(self._eid), event))
+        heappush(self._queue, (instant, priority, next(self._eid), event))
 
     def depart_at(self, instant: float, event: Any) -> None:
         """Schedule an event, or what is used as one, after the normal ones of an instant."""
@@ -119,7 +134,7 @@ class Clock(Environment):
     def postpone(self, seconds: float) -> None:
         """Move the present instant and all events to a later time."""
         self._now += seconds
-        self._queue = [(instant + seconds, *event) for instant, *event in self._queue]  # type: ignore[misc]
+        self._queue[:] = [(instant + seconds, *event) for instant, *event in self._queue]  # type: ignore[misc]
 
     def run_all(self) -> None:
         """Process events until none is scheduled, as ``Environment.run()`` does step by step.

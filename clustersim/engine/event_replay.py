@@ -7,7 +7,7 @@
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from functools import partial
 from math import isnan
 from typing import Any, NamedTuple
@@ -73,6 +73,7 @@ class EventRank(Rank):
     ----------
     codes, inputs : of its steps, as in `Order`
     alone : whether it sends without waiting, for itself
+    mark, reached : a step, and what is called when it is taken
     free, sent, start, end : the columns of its `Track`
     """
 
@@ -94,6 +95,8 @@ class EventRank(Rank):
         self.callbacks: list[Callable[[Any], None]] | None = None
         self._when_computed: list[Callable[[Any], None]] = [self._computed]
         self._segments: Iterator[tuple[int, float | Traffic]] = iter(())
+        self._segment = -1
+        self.mark, self.reached = -1, self.next_step
         self._when_segment_ended: list[Callable[[Any], None]] = [self._next_segment]
         position, stages = actor.position, range(state.program.stages)
         self._peers = [state.number(position._replace(stage=stage)) for stage in stages]
@@ -116,6 +119,8 @@ class EventRank(Rank):
         """Take the next step; compute when its input has arrived, else record its address."""
         self.at += 1
         self.free.append(self.env._now)
+        if self.at == self.mark:
+            self.reached()
         if self.at == len(self.codes):
             self.env.process(self.run_tail())
             return
@@ -261,6 +266,7 @@ class EventRank(Rank):
     def _next_segment(self, _: object) -> None:
         """Run the next segment of the block; send the results after the last."""
         for number, segment in self._segments:
+            self._segment = number
             if isinstance(segment, Traffic):
                 self._collective(number, segment)
             else:
@@ -283,6 +289,51 @@ class EventRank(Rank):
     def _end_own_collective(self, transfer: Transfer) -> None:
         self.state.record(transfer)
         self._next_segment(None)
+
+    # --- the same state later ---------------------------------------------------------------------
+
+    @property
+    def in_block(self) -> bool:
+        """Whether its next event is the end of a segment of a block."""
+        return self.callbacks is self._when_segment_ended
+
+    def state_after(self, steps: int, addresses: int, now: float) -> tuple[Hashable, ...]:
+        """Return all that its future depends on, counted from a step, an address and an instant."""
+        at = self.at - steps
+        awaited = -1 if self.awaited < 0 else self.awaited - addresses
+        stage, target = self._receiver
+        inbox = ((target - addresses, sent - now) for target, sent in self.inbox.items())
+        queues = (
+            [(id(traffic), peer.number, target - addresses) for traffic, peer, target in queue]
+            for queue in self._queues
+        )
+        return (
+            *(at, len(self.start) - self.at, len(self.end) - self.at, self._segment, awaited),
+            *(stage, target - addresses if stage >= 0 else -1, tuple(sorted(inbox))),
+            *(tuple(at - steps for at in self._unsent), *map(tuple, queues)),
+        )
+
+    def repeat(self, times: int, steps: int, addresses: int, seconds: float) -> None:
+        """Repeat its last steps a number of times, and be in the same state after them.
+
+        Parameters
+        ----------
+        steps, addresses, seconds : by which one repetition is after the other
+        """
+        later = seconds * np.arange(1.0, times + 1)[:, None]
+        for column in (self.free, self.sent, self.start, self.end):
+            column += (np.array(column[-steps:]) + later).ravel().tolist()
+        self.at += times * steps
+        moved = times * addresses
+        if self.awaited >= 0:
+            self.awaited += moved
+        self.inbox = {at + moved: sent + times * seconds for at, sent in self.inbox.items()}
+        self._receiver = self._receiver[0], self._receiver[1] + moved
+        self._unsent = [at + times * steps for at in self._unsent]
+        for queue in self._queues:
+            waiting = [(traffic, peer, target + moved) for traffic, peer, target in queue]
+            queue.clear()
+            queue.extend(waiting)
 
 
 # --- blocks unit by unit --------------------------------------------------------------------------

@@ -11,15 +11,17 @@ methods, which give the same timeline, and the first serves nearly all programs:
    this link in the network.  Periods that repeat are derived (`steady_state`).
 2. `EventReplay` runs the step event by event with every transfer in the network.  It serves
    programs with separate collectives inside blocks or without folded tensor groups, and those of
-   which a large part shares links.
+   which a large part shares links.  Periods that repeat are derived too (`repeated_events`).
 
 `benchmarks/replay.py` compares their times.
 """
 
 from typing import NamedTuple, TypeVar
 
+from clustersim.engine.clock import time_grid
 from clustersim.engine.direct_replay import DirectReplay
 from clustersim.engine.event_replay import EventReplay
+from clustersim.engine.repeated_events import skip_repeated_events
 from clustersim.engine.steady_state import repeats, skip_repeated_periods
 from clustersim.errors import SimulationError
 from clustersim.program.program import Program
@@ -85,7 +87,7 @@ def replay(program: Program, *, exact: bool = False) -> Replayed:
         direct = direct_replay(program, exact=exact)
         if direct is not None:
             return result(direct)
-    return result(run_to_end(EventReplay(program)))
+    return result(_event_replay(program, exact=exact))
 
 
 def replay_sharing(program: Program, shared: frozenset[int], *, exact: bool = False) -> Attempt:
@@ -97,7 +99,7 @@ def replay_sharing(program: Program, shared: frozenset[int], *, exact: bool = Fa
     exact : as in `replay`
     """
     if not program.fused.whole or (shared and not _few_are_shared(program, shared)):
-        events = run_to_end(EventReplay(program))
+        events = _event_replay(program, exact=exact)
         return Attempt(events, frozenset(), frozenset(events.network.contended) - shared)
     direct = _attempt(program, shared, exact=exact)
     through = {link for series in direct.network_transfers for link in series.traffic.links}
@@ -150,6 +152,16 @@ def _attempt(program: Program, shared: frozenset[int], *, exact: bool) -> Direct
     replayed = DirectReplay(program, shared)
     if not exact:
         skip_repeated_periods(replayed)
+    return run_to_end(replayed)
+
+
+def _event_replay(program: Program, *, exact: bool) -> EventReplay:
+    """Return the event replay of a program, of which periods that repeat are derived."""
+    if not repeats(program.order):
+        return run_to_end(EventReplay(program))
+    replayed = EventReplay(program, time_grid(program))
+    if not exact:
+        skip_repeated_events(replayed)
     return run_to_end(replayed)
 
 

@@ -53,16 +53,16 @@ def skip_repeated_periods(replay: DirectReplay) -> None:
     groups = [replay.ranks[at : at + stages] for at in range(0, len(replay.ranks), stages)]
     for ranks in [replay.ranks] if replay.shared else groups:
         if all(rank.actor.repeats for rank in ranks):
-            for parts in _common_repetitions(replay.program.order):
+            for parts in common_repetitions(replay.program.order):
                 _Repetition(replay, ranks, parts).run()
 
 
 def repeats(order: Order) -> bool:
     """Return whether an order has repetitions of which periods may be derived."""
-    return any(True for _ in _common_repetitions(order))
+    return any(True for _ in common_repetitions(order))
 
 
-def _common_repetitions(order: Order) -> Iterator[list[Repetition]]:
+def common_repetitions(order: Order) -> Iterator[list[Repetition]]:
     """Yield the repetitions of the same codes on all stages, one of each stage, in order."""
     by_stage = [
         {_period_of(codes, part): part for part in sorted(parts, key=_length)}
