@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -177,7 +177,18 @@ Parts = Annotated[int, Field(ge=1, le=MAX_PARTS, strict=True)]
 InNode = Annotated[int, Field(ge=1, le=MAX_IN_NODE, strict=True)]
 
 
-class SourcedValue(BaseModel, Generic[T]):
+if TYPE_CHECKING:
+
+    class _OfValues(Generic[T]): ...
+
+else:  # pydantic takes thrice as long for a kind of a generic class as for a subclass
+
+    class _OfValues:
+        def __class_getitem__(cls, _: Any) -> Any:
+            return cls
+
+
+class SourcedValue(BaseModel, _OfValues[T]):
     """A value with its source.
 
     Attributes
@@ -195,10 +206,16 @@ class SourcedValue(BaseModel, Generic[T]):
     confidence: Literal["high", "medium", "low"] | None = None
     note: str | None = None
 
-    @classmethod
-    def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
-        """Return the name of a kind of fact in JSON Schemas: ``Fact_int_ge_1_le_1024``."""
-        return "_".join(["Fact", *(word for kind in params for word in _words(kind))])
+    if not TYPE_CHECKING:
+
+        @classmethod
+        @cache
+        def __class_getitem__(cls, kind: Any) -> Any:
+            """Return the class of facts of some kind: ``Fact_int_ge_1_le_1024`` in JSON Schemas."""
+            name = "_".join(["Fact", *_words(kind)])
+            return type(cls)(
+                name, (cls,), {"__annotations__": {"value": kind}, "__module__": __name__}
+            )
 
     @model_validator(mode="after")
     def _has_source(self) -> Self:

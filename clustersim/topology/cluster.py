@@ -234,7 +234,7 @@ class Cluster:
 
     def _faulty(self, devices: Integers) -> Booleans:
         """Return which devices are of nodes that differ from the others."""
-        return np.isin(devices // self.node.devices, [*self.faults.nodes])
+        return np.isin(devices // self.node.devices, np.array([*self.faults.nodes], dtype=np.int64))
 
     def _enumerated(
         self, a: Integers, b: Integers, part: Integers,
