@@ -24,14 +24,17 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PrivateAttr,
     SerializerFunctionWrapHandler,
+    TypeAdapter,
     WithJsonSchema,
     WrapSerializer,
     model_serializer,
     model_validator,
 )
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticUseDefault
 from pydantic_core.core_schema import no_info_plain_validator_function
 
@@ -97,7 +100,13 @@ class AtFirstUse:
         def checked(value: object) -> BaseModel:
             return value if isinstance(value, kind) else kind.model_validate(value)
 
-        return no_info_plain_validator_function(checked)
+        return no_info_plain_validator_function(checked, metadata={"kind": kind})
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the JSON Schema of the record."""
+        return handler(TypeAdapter(schema["metadata"]["kind"]).core_schema)
 
 
 AT_FIRST_USE: Final = AtFirstUse()

@@ -40,6 +40,31 @@ def test_help_of_a_verb_took_half_a_second():
         assert re.search(rf"\n  {verb} +{re.escape(summary)}\n", text)
 
 
+OF_OTHERS = {
+    "clustersim.cli", "clustersim.importers", "clustersim.render", "clustersim.reports",
+    "clustersim.runs", "clustersim.simulation.service", "clustersim.studies",
+    "clustersim.validation", "jinja2", "networkx", "numpy.ma", "pandas", "rich", "scipy",
+}  # fmt: skip
+"""What other verbs need, or other kinds of scenarios."""
+
+STEP = f"""
+import sys
+from clustersim import simulate
+from clustersim.answers import to_json
+from clustersim.scenario.load import load_any
+to_json(simulate(load_any("frontier-1t"), advise=True).answer)
+print(sorted({sorted(OF_OTHERS)!r} & sys.modules.keys()))
+"""
+
+
+def test_a_step_imports_only_what_it_needs():
+    """The first answer of a process waits for imports longer than for the step."""
+    words = [sys.executable, "-c", STEP]
+    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    assert text == "[]\n"
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help(capsys, verb):
     """A verb is imported by its name, and has a sentence about itself."""
