@@ -27,7 +27,7 @@ from clustersim.topology.fabrics.torus import TorusFabric
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Placement:
     """Devices of a plan's ranks.
 
@@ -37,13 +37,13 @@ class Placement:
     """
 
     plan: Plan
-    devices: tuple[int, ...]
+    devices: Integers
 
-    @cached_property
+    @property
     def mesh(self) -> Integers:
         """The device of each rank by stage, replica, context slice and tensor rank."""
         plan = self.plan
-        return np.array(self.devices).reshape(plan.pipeline, plan.data, plan.context, plan.tensor)
+        return self.devices.reshape(plan.pipeline, plan.data, plan.context, plan.tensor)
 
     @property
     def cells(self) -> Integers:
@@ -54,7 +54,7 @@ class Placement:
     def own(self) -> "Placement":
         """The same on a machine without other devices: their numbers among those of the job."""
         _, numbers = np.unique(self.devices, return_inverse=True)
-        return Placement(self.plan, tuple(numbers.tolist()))
+        return Placement(self.plan, numbers)
 
     # Groups of every cell, cells by stage and then by replica: an array of cell, group and member.
 
@@ -133,11 +133,11 @@ def place(
         when the boxes do not fill the job's block of a torus.
     """
     if devices is not None:
-        return Placement(plan, tuple(devices))
+        return Placement(plan, np.array(devices))
     size = cluster.node.devices
     nodes = np.arange(cluster.nodes) if boxes is None else _through_boxes(cluster, boxes, where)
     walk = (nodes[:, None] * size + np.arange(size)).ravel()
-    return Placement(plan, tuple(walk[_positions(plan, order)].tolist()))
+    return Placement(plan, walk[_positions(plan, order)])
 
 
 # --- positions of ranks ---------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class AxisGroups:
     def _unit(self, number: int, cost: Cost, operation: str) -> float:
         """Return the bytes of one of the equal flows of a class, for each byte of the buffer."""
         communicator, index = self._examples[number]
-        return float(communicator.load(cost.algorithm, operation).units[index])
+        return float(communicator.units(cost.algorithm, operation)[index])
 
     def _add(self, factors: dict[Load, Floats], number: int, key: Load, more: float) -> None:
         factors.setdefault(key, np.zeros(len(self._examples)))[number] += more

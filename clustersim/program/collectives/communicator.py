@@ -129,6 +129,7 @@ class Communicator:
         self._loads: dict[tuple[str, str], Load] = {}
         self._of_messages: dict[bytes, LinkRows] = {}
         self._seconds: dict[tuple[str, str], Floats] = {}
+        self._units: dict[tuple[str, str], Floats] = {}
         self._costs: dict[tuple[str, float, int], Cost] = {}
 
     @property
@@ -202,7 +203,7 @@ class Communicator:
             halves = (transfer_times(device, each, ranks, nbytes / rate, ring) for each in RING)
             moving = max(moving, sum(half[1] for half in halves if half))
         pace = float(self.seconds_per_byte(chosen.algorithm, operation)[row])
-        wire = nbytes * float(self.load(chosen.algorithm, operation).units[row])
+        wire = nbytes * float(self.units(chosen.algorithm, operation)[row])
         moving = max(moving, nbytes * pace)
         pace_of_flow = wire / moving if moving else math.inf
         latency = start + library.skew
@@ -222,7 +223,7 @@ class Communicator:
         """Return the cost of an uncontended operation by one algorithm, with its best protocol."""
         nbytes = 0.0 if operation == "barrier" else nbytes
         pace = float(self.seconds_per_byte(algorithm, operation)[row])
-        unit = float(self.load(algorithm, operation).units[row])
+        unit = float(self.units(algorithm, operation)[row])
         library = self.cluster.library
         return ALGORITHMS[algorithm].cost(operation, nbytes, self.span, pace, unit, library)
 
@@ -293,6 +294,13 @@ class Communicator:
             self._seconds[key] = load.seconds_per_byte(self.cluster.links.capacities)
         return self._seconds[key]
 
+    def units(self, algorithm: str, operation: str) -> Floats:
+        """Return for each row the bytes of one of the equal flows of an operation [B/B]."""
+        key = algorithm, operation
+        if key not in self._units:
+            self._units[key] = self.load(*key).units
+        return self._units[key]
+
     def obstacle(self, algorithm: str, operation: str) -> str:
         """Return why an algorithm is not possible for an operation; an empty text if it is."""
         return ALGORITHMS[algorithm].obstacle(operation, self._groups)
@@ -305,6 +313,11 @@ class Communicator:
         if key not in self._loads:
             self._loads[key] = self._load(ALGORITHMS[algorithm], operation)
         return self._loads[key]
+
+    def forget_loads(self) -> None:
+        """Free the loads on links, without which costs are known; they can be computed again."""
+        self._loads.clear()
+        self._of_messages.clear()
 
     def _load(self, algorithm: Algorithm, operation: str) -> Load:
         if algorithm.doubled and operation == "all-reduce":

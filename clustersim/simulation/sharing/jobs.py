@@ -406,9 +406,8 @@ class Draft:
             layout, cluster_of(loaded), placing.order, placing.boxes, placing.devices, loaded.where
         )
         size = machine.node.devices
-        devices = tuple(
-            nodes[node] * size + local for node, local in (divmod(d, size) for d in own.devices)
-        )
+        node, local = np.divmod(own.devices, size)
+        devices = np.array(nodes)[node] * size + local
         accelerator = build_accelerator(
             scenario.cluster.node.accelerator, scenario.framework.passes
         )
@@ -416,11 +415,12 @@ class Draft:
         job = assembled_job(
             loaded, placement, machine.with_accelerator(accelerator), model, schedule
         )
-        of_job = dict(zip(own.devices, placement.own.devices, strict=True))
-        shared = dict(zip(devices, placement.own.devices, strict=True))
+        numbers = placement.own.devices.tolist()
+        of_job = dict(zip(own.devices.tolist(), numbers, strict=True))
+        shared = dict(zip(devices.tolist(), numbers, strict=True))
         causes = [
             *(cause.on(of_job) for cause in causes_of(loaded, own)),
-            *(cause.on(shared) for cause in shared_causes(self._sharing, frozenset(devices))),
+            *(cause.on(shared) for cause in shared_causes(self._sharing, frozenset(shared))),
         ]
         return replace(job, causes=tuple(causes))
 

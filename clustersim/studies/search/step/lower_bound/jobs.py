@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from clustersim.arrays import Integers
 from clustersim.plan.parallelism import Plan
 from clustersim.plan.placement import Placement, place
 from clustersim.program.job import Job
@@ -32,7 +33,7 @@ class LayoutJobs:
         self.loaded, self.given = loaded, loaded.scenario
         self.cluster = cluster_of(loaded)
         self._models: dict[int, Transformer] = {}
-        self._devices: dict[Mesh, tuple[int, ...]] = {}
+        self._devices: dict[Mesh, Integers] = {}
         self._routings: dict[Mesh, Routing] = {}
         self._alike: dict[tuple[Cell, Routing], Cell] = {}
         self._cells: dict[Cell, Job] = {}

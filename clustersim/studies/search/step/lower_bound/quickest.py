@@ -4,7 +4,9 @@ Groups in equal places of the machine have equal costs, and meshes share most of
 that one of equal groups is kept by its place, and costs by their bytes.
 """
 
+from collections import deque
 from hashlib import sha256
+from typing import Final
 
 import numpy as np
 
@@ -20,12 +22,16 @@ from clustersim.workload.kernels import Axis
 GroupKey = bytes
 """Digest of the places of groups."""
 
+MOST_DEVICES: Final = 2**19
+"""Devices of groups whose loads are kept; a device has about 1 kB of them."""
+
 
 class QuickestCollectives:
     """Costs of collectives, kept for all layouts of a scenario."""
 
     def __init__(self) -> None:
         self._parts: dict[GroupKey, Parts] = {}
+        self._recent: deque[tuple[int, Parts]] = deque()
         self._groups: dict[tuple[GroupKey, str], AxisGroups | None] = {}
         self._costs: dict[tuple[GroupKey, str, float], Cost | None] = {}
 
@@ -34,7 +40,15 @@ class QuickestCollectives:
         key, different = _different(job.cluster, groups_along(job.placement, axis))
         if key not in self._parts:
             self._parts[key] = job.communicators(different)
+            self._recent.append((different.size, self._parts[key]))
+            self._forget_old_loads()
         return key
+
+    def _forget_old_loads(self) -> None:
+        """Free loads on links of groups that were added long ago, whose costs are mostly known."""
+        while sum(devices for devices, _ in self._recent) > MOST_DEVICES:
+            for _, communicator in self._recent.popleft()[1]:
+                communicator.forget_loads()
 
     def cost(self, key: GroupKey, operation: str, nbytes: float) -> Cost | None:
         """Return the cost of a collective of the groups for which it takes least time.
