@@ -10,22 +10,22 @@ from typing import NamedTuple
 
 from clustersim.engine.clock import TimeGrid
 from clustersim.engine.network.fairness import Problem, max_min_rates
-from clustersim.engine.network.transfer import Transfer
+from clustersim.engine.network.transfer import Transfer, TransferRoute
 
-MOST_SOLUTIONS = 4096
+MOST_SOLUTIONS = 16_384
 """Cached solutions: the same few transfers of a pipeline share links in each microbatch."""
 
 TransferClass = tuple[tuple[tuple[int, float], ...], float]
 """Links of a component with the flows that cross each, and the maximum rate of one flow [B/s]."""
 
-ClassSizes = tuple[tuple[TransferClass, int], ...]
-"""The classes of a component, each with the number of its transfers."""
+ClassSizes = frozenset[tuple[int, int]]
+"""The classes of a component by their numbers, each with the number of its transfers."""
 
 
 class Solution(NamedTuple):
     """The rates of the classes of a component, and the highest load with its link."""
 
-    rates: list[float]
+    rates: dict[int, float]
     worst: tuple[float, int]
 
 
@@ -38,6 +38,9 @@ class ScalarSolver:
         self._members: dict[int, Transfer] = {}
         self._ends: list[tuple[float, int]] = []
         self._solutions: dict[ClassSizes, Solution] = {}
+        self._classes: list[TransferClass] = []
+        self._numbers: dict[TransferClass, int] = {}
+        self._of_routes: dict[frozenset[int], dict[TransferRoute, int]] = {}
 
     def add(self, transfer: Transfer) -> None:
         """Add a transfer at its present rate and end."""
@@ -62,18 +65,33 @@ class ScalarSolver:
         ----------
         links : the contended links of the component
         """
-        inside = {*links}
-        classes: dict[TransferClass, list[Transfer]] = {}
+        inside = frozenset(links)
+        known = self._of_routes.get(inside)
+        if known is None:
+            if len(self._of_routes) == MOST_SOLUTIONS:
+                self._of_routes.clear()
+            known = self._of_routes[inside] = {}
+        classes: dict[int, list[Transfer]] = {}
         for transfer in transfers:
-            route = transfer.route
-            crossed = tuple([each for each in route.weight_at.items() if each[0] in inside])
-            classes.setdefault((crossed, route.rate), []).append(transfer)
-        key = tuple(zip(classes, map(len, classes.values()), strict=True))
-        solution = self._solutions.get(key) or self._solve(links, key)
-        for rate, members in zip(solution.rates, classes.values(), strict=True):
+            number = known.get(transfer.route, -1)
+            if number < 0:
+                number = known[transfer.route] = self._class_of(transfer.route, inside)
+            classes.setdefault(number, []).append(transfer)
+        sizes = frozenset([(number, len(members)) for number, members in classes.items()])
+        solution = self._solutions.get(sizes) or self._solve(links, sizes)
+        for number, members in classes.items():
+            rate = solution.rates[number]
             for transfer in members:
                 self.set_rate(transfer, rate, now)
         return solution.worst
+
+    def _class_of(self, route: TransferRoute, inside: frozenset[int]) -> int:
+        """Return the number of the class of transfers on a route, by the links inside."""
+        crossed = tuple([each for each in route.weight_at.items() if each[0] in inside])
+        number = self._numbers.setdefault((crossed, route.rate), len(self._classes))
+        if number == len(self._classes):
+            self._classes.append((crossed, route.rate))
+        return number
 
     def set_rate(self, transfer: Transfer, rate: float, now: float) -> None:
         """Set the rate of a transfer, and with it its end."""
@@ -81,8 +99,9 @@ class ScalarSolver:
             transfer.change_rate(rate, now, self._grid)
             heappush(self._ends, (transfer.end, transfer.number))
 
-    def _solve(self, links: Sequence[int], classes: ClassSizes) -> "Solution":
+    def _solve(self, links: Sequence[int], sizes: ClassSizes) -> "Solution":
         """Return the rates of a component, and cache them for the next one of such classes."""
+        classes = [(self._classes[number], size) for number, size in sorted(sizes)]
         index = {link: i for i, link in enumerate(links)}
         capacities = [self._capacities[link] for link in links]
         crossed = [[index[link] for link, _ in crossings] for (crossings, _), _ in classes]
@@ -92,7 +111,8 @@ class ScalarSolver:
         worst = _worst_load(links, capacities, crossed, weights, rates)
         if len(self._solutions) == MOST_SOLUTIONS:
             self._solutions.clear()
-        self._solutions[classes] = solution = Solution(rates, worst)
+        of_classes = {number: rate for (number, _), rate in zip(sorted(sizes), rates, strict=True)}
+        self._solutions[sizes] = solution = Solution(of_classes, worst)
         return solution
 
     def postpone(self, seconds: float) -> None:
