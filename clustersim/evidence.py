@@ -31,7 +31,6 @@ from pydantic import BeforeValidator, Field
 
 from clustersim.answers import record
 from clustersim.catalog.checking import checked
-from clustersim.catalog.disk_cache import kept
 from clustersim.catalog.facts import Positive, Strict
 from clustersim.catalog.finding import find
 from clustersim.catalog.reading import Document
@@ -273,5 +272,4 @@ def parse_interval_data(document: Document) -> IntervalFile:
 @lru_cache
 def shipped_interval_data() -> IntervalFile:
     """Return the contents of the shipped file."""
-    document = find("validation", "prediction_intervals")
-    return kept(lambda: parse_interval_data(document), "intervals", document.data)
+    return parse_interval_data(find("validation", "prediction_intervals"))

@@ -69,13 +69,23 @@ def checked(
     if without_source:
         raise error("\n".join(without_source))
     try:
-        checked_record = record.model_validate(with_records(tree.data, same))
+        checked_record = _validated(record, tree.data, same)
     except ValidationError as problems:
         raise error("\n".join(_messages(record, tree, problems))) from None
     if reasons and (without_key := list(_reasons_without_key(record, tree))):
         raise error("\n".join(without_key))
     keep_records(checked_record, tree, same)
     return checked_record
+
+
+def _validated(record: type[Record], data: dict[str, Any], known: Records) -> Record:
+    """Return values as a record; the first of a kind from disk, rather than build a validator."""
+
+    def compute() -> Record:
+        return record.model_validate(with_records(data, known))
+
+    first = not record.__pydantic_complete__
+    return kept(compute, record.__name__, data) if first else compute()
 
 
 def _reasons_without_key(record: type[BaseModel], tree: Tree) -> Iterator[str]:
@@ -116,8 +126,7 @@ def shipped_record(record: type[Record], kind: str, name: str) -> Record:
     CatalogError
         when there is none of that name, or it is not valid.
     """
-    tree = Tree.of(finding.find(kind, name))
-    return kept(lambda: checked(record, tree, CatalogError), record.__name__, tree.data)
+    return checked(record, Tree.of(finding.find(kind, name)), CatalogError)
 
 
 # --- messages -------------------------------------------------------------------------------------
