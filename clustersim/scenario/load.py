@@ -421,9 +421,9 @@ def _check_nodes(tree: Tree, document: Document) -> None:
     cluster = tree.data.get("cluster")
     if isinstance(cluster, dict) and cluster.get("nodes") is None:
         place = document.places.get(("cluster",), Place(document.file))
+        name = f"'{cluster['name']}'" if cluster.get("name") else "the machine"
         raise ScenarioError(
-            f"{place}: cluster.nodes: missing (number of nodes of '{cluster.get('name')}' that the"
-            " job runs on)"
+            f"{place}: cluster.nodes: missing (number of nodes of {name} that the job runs on)"
         )
 
 
