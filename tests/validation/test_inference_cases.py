@@ -54,6 +54,14 @@ def test_a_row_without_its_settings_is_listed_with_all_of_them():
     )
 
 
+def test_a_layout_of_more_devices_than_the_machine_has_is_no_case():
+    """Where it was computed, an answer of a million attention ranks did not come."""
+    why = graded(parallel={"tp": 1, "attention_dp": 1_000_000}).answer.why
+
+    assert why is not None
+    assert "a layout of 1,000,000 devices, but" in why
+
+
 def test_a_key_of_another_type_is_named():
     """A row that cannot be read is malformed, as a row of a training step is."""
     outcome = graded(parallel={"tp": 0})

@@ -387,12 +387,17 @@ def inference_case(row: Row) -> InferenceCase:
     layout, replicas = _layout(fields, machine.devices, recipe)
     formats = _formats(fields, model, settings, engine.cache == "argument", recipe, assumed)
     cluster = _record("cluster", machine.cluster, ClusterRecord)
+    nodes = -(-layout.devices // cluster.node.devices)
+    if nodes > cluster.size:
+        stated = f"a layout of {layout.devices:,} devices, but '{machine.cluster}' has"
+        most = cluster.size * cluster.node.devices
+        raise Ungradable.because("machine too small", f"{stated} {most:,}")
     record = _record("model", model.model, ModelRecord)
     changes = _limits(load) if load.mode == TRACE else recipe.engine_changes(load) if recipe else {}
     transformer = served_model(record, tensor=1)
     popularity = 0.0 if benchmark is None or transformer.experts is None else benchmark.popularity
     replica = build_replica(
-        build_cluster(cluster, -(-layout.devices // cluster.node.devices), issuer="engine"),
+        build_cluster(cluster, nodes, issuer="engine"),
         transformer,
         layout,
         formats,

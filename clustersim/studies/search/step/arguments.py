@@ -153,10 +153,10 @@ def device_changes(base: Loaded, devices: int | None) -> tuple[Change, ...]:
     size, most = cluster.node.devices, cluster.size
     if devices < 1 or devices % size:
         below = devices // size * size
-        near = [number for number in (below, below + size) if 0 < number <= most * size]
+        near = {min(max(number, size), most * size) for number in (below, below + size)}
         raise ScenarioError(
-            f"--devices {devices}: is not a multiple of the {size} devices of a node of"
-            f" '{cluster.name}' (nearest: {', '.join(map(str, near)) or most * size})"
+            f"--devices {devices}: is not a positive multiple of the {size} devices of a node of"
+            f" '{cluster.name}' (nearest: {', '.join(map(str, sorted(near)))})"
         )
     if devices // size > most:
         raise ScenarioError(

@@ -23,7 +23,7 @@ GroupKey = bytes
 """Digest of the places of groups."""
 
 MOST_DEVICES: Final = 2**19
-"""Devices of groups whose loads are kept; a device has about 1 kB of them."""
+"""Devices of groups whose loads are kept; a device has about 0.5 kB of them."""
 
 
 class QuickestCollectives:
