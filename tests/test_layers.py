@@ -34,7 +34,7 @@ LAYERS = """
     topology      workload      timeline    traffic    failures    disturbance    evidence
     catalog
     units         errors      answers   arrays    bounded_cache
-    escaping      records
+    escaping      records       suggestions
 """
 
 HOMES = {

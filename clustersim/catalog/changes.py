@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, Final
 
-from clustersim.catalog.reading import Key, Place, _dotted, parse_yaml
+from clustersim.catalog.reading import Key, Place, dotted, parse_yaml
 from clustersim.errors import ScenarioError
 from clustersim.records import dataclass
 from clustersim.units import QUANTITY
@@ -128,7 +128,7 @@ def _finite(change: Change) -> Change:
         if isinstance(value, dict | list):
             values += value.values() if isinstance(value, dict) else value
         elif isinstance(value, float) and not math.isfinite(value):
-            key = _dotted(change.path)
+            key = dotted(change.path)
             raise ScenarioError(f"{change.place}: {key}: must be a finite number, not {value}")
     return change
 

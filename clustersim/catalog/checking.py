@@ -35,8 +35,9 @@ from clustersim.catalog.problems import (
     unknown_key,
 )
 from clustersim.catalog.reading import Key, Place
-from clustersim.catalog.tree import Tree, dotted, is_fact, nearest
+from clustersim.catalog.tree import Tree, dotted, is_fact
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
+from clustersim.suggestions import nearest
 
 Record = TypeVar("Record", bound=BaseModel)
 

@@ -47,6 +47,12 @@ def is_file(path: Path) -> bool:
     ) or os.path.isfile(path)
 
 
+def named_file(name: str, folder: Path | None) -> Path:
+    """Return the path of a file that a scenario names: in its folder, if it is there."""
+    path = Path(name).expanduser()
+    return folder / path if folder is not None and is_file(folder / path) else path
+
+
 def file_hint(name: str) -> str:
     """Return ``" (did you mean the file 'lab.yaml'?)"`` for the name of a file without its ending.
 

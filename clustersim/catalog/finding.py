@@ -9,9 +9,10 @@ from clustersim.catalog.folders import FOLDERS as FOLDERS
 from clustersim.catalog.folders import entry_names as entry_names
 from clustersim.catalog.folders import shipped as shipped
 from clustersim.catalog.reading import Document, Key, Place, read_yaml
-from clustersim.catalog.tree import Tree, dotted, nearest, over, value_at
+from clustersim.catalog.tree import Tree, bare, dotted, over, value_at
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.escaping import escaped
+from clustersim.suggestions import nearest
 
 EXTENDED: Final = frozenset({"framework", "engine"})
 """Kinds whose files may extend another one: ``extends: megatron-core``."""
@@ -128,16 +129,14 @@ Finder = Callable[[str, str, Path | None, str], Document]
 """Returns the file of a kind and name, as `find` does."""
 
 
-def look_up(tree: Tree, path: Key, kind: str, folder: Path | None, find: Finder = find) -> Any:
+def look_up(tree: Tree, path: Key, kind: str, folder: Path | None, find: Finder = find) -> None:
     """Replace the name at `path` by the catalogue file, under the values that are there already.
+
+    An accelerator also has the fits of measured kernels that the folder of the scenario holds.
 
     Parameters
     ----------
     folder : where a file of that name wins over a shipped one
-
-    Returns
-    -------
-    The values of the file with those over it; None where nothing is looked up.
 
     Raises
     ------
@@ -147,7 +146,7 @@ def look_up(tree: Tree, path: Key, kind: str, folder: Path | None, find: Finder 
     owner = value_at(tree.data, path[:-1])
     stated = owner.get(path[-1]) if isinstance(owner, dict) else None
     if stated is None or (isinstance(stated, dict) and "kind" in stated):
-        return None  # missing, which the check of the schema reports, or a whole record
+        return  # missing, which the check of the schema reports, or a whole record
     values = {"name": stated} if isinstance(stated, str) else stated
     name = values.get("name") if isinstance(values, dict) else None
     if not isinstance(name, str):
@@ -162,4 +161,19 @@ def look_up(tree: Tree, path: Key, kind: str, folder: Path | None, find: Finder 
     if name.endswith(".json"):  # a file of another program, whose model has a name of its own
         values = {key: value for key, value in values.items() if key != "name"}
     owner[path[-1]] = values
-    return tree.graft(path, document)
+    record = tree.graft(path, document)
+    if kind == "accelerator" and folder is not None:
+        _add_fits(tree, record, path, folder)
+
+
+def _add_fits(tree: Tree, accelerator: dict[str, Any], path: Key, folder: Path) -> None:
+    """Add the fits of measured kernels that the folder of a scenario has."""
+    fits = accelerator.get("fits", {})
+    if not isinstance(fits, dict):
+        return  # the check of the record reports it
+    names = accelerator.get("name"), bare(accelerator.get("kernels_like"))
+    for name in (str(name) for name in names if isinstance(name, str)):
+        document = find_in(folder, "kernels", name)
+        if document is not None and name not in fits:
+            accelerator["fits"] = fits = {**fits, name: {}}
+            tree.graft((*path, "fits", name), document.part("kernels"))

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from clustersim.catalog.facts import SourcedValue
 from clustersim.catalog.reading import Key
-from clustersim.catalog.tree import nearest
+from clustersim.suggestions import nearest
 from clustersim.units import parse_count
 
 _MOST_LETTERS: Final = 60

@@ -84,13 +84,18 @@ class Document:
 
 
 def read_yaml(
-    path: Path, error: type[ClustersimError] = ScenarioError, *, finite: bool = True
+    path: Path,
+    error: type[ClustersimError] = ScenarioError,
+    *,
+    finite: bool = True,
+    where: str = "",
 ) -> Document:
     """Read one YAML document.
 
     Parameters
     ----------
     finite : whether a number that is not finite is an error
+    where : what names the file, before the message that it cannot be read
 
     Raises
     ------
@@ -98,7 +103,7 @@ def read_yaml(
         when the file does not exist, is not text, does not parse, repeats a key, is too large, or
         has a number that is not finite.
     """
-    return parse_yaml(read_text(path, error), shown(path), error, finite=finite)
+    return parse_yaml(read_text(path, error, where=where), shown(path), error, finite=finite)
 
 
 def parse_yaml(
@@ -216,7 +221,7 @@ class _Converter:
                 continue
             key = key_node.value
             if key in result:
-                raise self.error(f"{place}: {_dotted((*path, key))}: key given twice")
+                raise self.error(f"{place}: {dotted((*path, key))}: key given twice")
             result[key] = self.convert(value_node, (*path, key))
             self.places[(*path, key)] = place
         return {**inherited, **result}
@@ -253,7 +258,7 @@ class _Converter:
         """Return a number, where it may be used one that is not finite; ValueError for text."""
         number = float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
         if self.finite and not math.isfinite(number):
-            key = f" {_dotted(path)}:" if path else ""
+            key = f" {dotted(path)}:" if path else ""
             raise self.error(f"{place}:{key} must be a finite number, not {text[:60]}")
         return number
 
@@ -266,7 +271,8 @@ def _form(node: Any) -> str:
     return str(node.id)
 
 
-def _dotted(path: Key) -> str:
+def dotted(path: Key) -> str:
+    """Return a key path as a person writes it: ``plan.tensor``, ``published[0].value``."""
     words = ""
     for part in path:
         words += f"[{part}]" if isinstance(part, int) else f".{part}" if words else part

@@ -9,7 +9,6 @@ from string import Formatter
 from typing import Any, Final
 
 from clustersim.catalog.launching import PROGRAMS, LaunchArguments, Texts
-from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.exporters.values import (
     Launched,
@@ -23,6 +22,7 @@ from clustersim.exporters.values import (
 )
 from clustersim.plan.parallelism import AXES
 from clustersim.records import dataclass
+from clustersim.suggestions import nearest
 
 FORMATS: Final[Mapping[str, str]] = {
     "chakra": "clustersim.export_traces writes traces",

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from clustersim.answers import answer_from
 from clustersim.catalog.files import shown
-from clustersim.catalog.tree import nearest
 from clustersim.catalog.writing import to_yaml
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.importers.draft import Choices, Draft, check
@@ -37,6 +36,7 @@ from clustersim.importers.source import MOST_BYTES, Source, read_source
 from clustersim.importers.traces.draft import TraceDraft, trace_draft
 from clustersim.importers.traces.formats import READERS, trace_format
 from clustersim.records import dataclass
+from clustersim.suggestions import nearest
 
 MODEL: Final = "hugging-face"
 """The format of models."""

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.records import dataclass
 from clustersim.render.charts.picture import Drawn, Stacked, stacked
+from clustersim.suggestions import nearest
 
 
 @dataclass(frozen=True, repr=False)

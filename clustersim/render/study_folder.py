@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.answers import to_json
-from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.records import dataclass
 from clustersim.render import folder
@@ -22,6 +21,7 @@ from clustersim.render.frames import Frame, Rows, frame_of, write_table
 from clustersim.render.matplotlib import write_figure
 from clustersim.render.page.page import Page, summary_html, write_page
 from clustersim.render.render_process import Drawing, RenderProcess
+from clustersim.suggestions import nearest
 
 if TYPE_CHECKING:
     import pandas as pd

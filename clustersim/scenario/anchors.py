@@ -13,8 +13,8 @@ from typing import Final, Literal
 from clustersim.catalog.changes import Change, Scale, key_path
 from clustersim.catalog.checking import checked
 from clustersim.catalog.facts import Count, Line, NotNegative, Positive, Strict
-from clustersim.catalog.files import is_file, read_text, shown
-from clustersim.catalog.reading import Key, parse_yaml
+from clustersim.catalog.files import named_file
+from clustersim.catalog.reading import Key, read_yaml
 from clustersim.catalog.tree import Tree, value_at
 from clustersim.errors import CatalogError, ScenarioError
 
@@ -82,12 +82,11 @@ def apply_anchor(tree: Tree, folder: Path | None) -> None:
     where = f"{tree.place(('anchor',))}: anchor: "
     if not isinstance(name, str):
         raise ScenarioError(f"{where}needs the name of a file, written by check --anchor")
-    path = Path(name).expanduser()
-    path = folder / path if folder is not None and is_file(folder / path) else path
-    document = parse_yaml(read_text(path, CatalogError, where=where), shown(path), CatalogError)
+    document = read_yaml(named_file(name, folder), CatalogError, where=where)
     anchor = checked(AnchorFile, Tree.of(document), CatalogError)
-    _check_owners(anchor, tree, where, shown(path))
-    for change in _changes(anchor, shown(path)):
+    changes = _changes(anchor, document.file)
+    _check_owners(anchor, tree, where, document.file)
+    for change in changes:
         tree.set(change)
     tree.data["anchor"] = {}
     tree.graft(("anchor",), document)

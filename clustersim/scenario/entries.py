@@ -22,7 +22,7 @@ from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.catalog.records.machines import ClusterRecord, NodeRecord
 from clustersim.catalog.records.models import ModelRecord
 from clustersim.catalog.reliability import ReliabilityRecord
-from clustersim.catalog.tree import Tree, nearest
+from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError, ScenarioError
 from clustersim.records import dataclass
 from clustersim.scenario.load import load_any
@@ -31,6 +31,7 @@ from clustersim.scenario.schema import Scenario
 from clustersim.scenario.serving import ServingScenario
 from clustersim.scenario.sharing import Sharing
 from clustersim.scenario.traced import Traced
+from clustersim.suggestions import nearest
 
 RECORDS: Final[Mapping[str, type[Record]]] = {
     "cluster": ClusterRecord,

@@ -9,7 +9,7 @@
 Every value keeps the place that it comes from, so that a message names file, line and key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
@@ -376,6 +376,15 @@ def _kind_of(tree: Tree) -> "type[Scenario | ServingScenario | Sharing | Traced]
     return serving.ServingScenario
 
 
+_LOADED: Final[Mapping[str, Callable[..., LoadedScenario]]] = {
+    "Scenario": Loaded,
+    "ServingScenario": LoadedService,
+    "Sharing": LoadedSharing,
+    "Traced": LoadedTrace,
+}
+"""What a record of each kind is loaded as."""
+
+
 def _checked(
     tree: Tree,
     origin: Origin,
@@ -383,17 +392,12 @@ def _checked(
     known: Mapping[str, BaseModel] = NONE_KNOWN,
 ) -> LoadedScenario:
     """Return a tree as a checked scenario; `known` are the records of unchanged keys."""
-    _check_extends(tree)
+    kind = _kind_of(tree)
     _check_nodes(tree, origin.document)
+    _check_extends(tree)
     own = origin.folder is not None  # measured cases name settings of their own
-    scenario = checked(_kind_of(tree), tree, known=known, reasons=own)
-    kind: Any = Loaded if isinstance(scenario, Scenario) else LoadedService
-    if "jobs" in tree.data:
-        kind = LoadedSharing
-    if "trace" in tree.data:
-        kind = LoadedTrace
-    made: LoadedScenario = kind(scenario, tree, origin, changes)
-    return made
+    scenario: Any = checked(kind, tree, known=known, reasons=own)
+    return _LOADED[kind.__name__](scenario, tree, origin, changes)
 
 
 def plain_value(record: BaseModel, path: Key) -> Any:

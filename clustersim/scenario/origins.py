@@ -16,9 +16,9 @@ from clustersim.catalog import finding
 from clustersim.catalog.changes import Change
 from clustersim.catalog.files import file_hint, is_file, read_text, shown, standard_input
 from clustersim.catalog.reading import Document, Place, parse_yaml
-from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
+from clustersim.suggestions import nearest
 
 if TYPE_CHECKING:
     from clustersim.scenario.launch_files import LaunchFile

@@ -8,14 +8,14 @@ Values of the scenario win over those of the file, one by one.
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change
-from clustersim.catalog.files import is_file, read_text, shown
+from clustersim.catalog.files import named_file, read_text, shown
 from clustersim.catalog.finding import look_up
 from clustersim.catalog.reading import Document, Key
-from clustersim.catalog.tree import Tree, bare, value_at
+from clustersim.catalog.tree import Tree, value_at
 from clustersim.errors import CatalogError
 from clustersim.scenario.anchors import apply_anchor
 
@@ -125,14 +125,12 @@ def carry_out(change: Change, tree: Tree) -> None:
 def _look_up_all(
     tree: Tree, below: Key, folder: Path | None, references: Mapping[Key, str]
 ) -> None:
-    """Look up the names at and below a path, and the fits that the folder has."""
+    """Look up the names at and below a path."""
     for path, kind in references.items():
         if path[: len(below)] == below:
             if kind == "reliability":
                 _name_failures(tree)
-            record = look_up(tree, path, kind, folder, _find)
-            if record is not None and kind == "accelerator" and folder is not None:
-                _add_fits(tree, record, path, folder)
+            look_up(tree, path, kind, folder, _find)
 
 
 def _name_failures(tree: Tree) -> None:
@@ -153,28 +151,13 @@ def _name_failures(tree: Tree) -> None:
         training["failures"] = None
 
 
-def _add_fits(tree: Tree, accelerator: dict[str, Any], path: Key, folder: Path) -> None:
-    """Add the fits of measured kernels that the folder of a scenario has."""
-    fits = accelerator.get("fits", {})
-    if not isinstance(fits, dict):
-        return  # the check of the record reports it
-    names = accelerator.get("name"), bare(accelerator.get("kernels_like"))
-    for name in (str(name) for name in names if isinstance(name, str)):
-        document = finding.find_in(folder, "kernels", name)
-        if document is not None and name not in fits:
-            accelerator["fits"] = fits = {**fits, name: {}}
-            tree.graft((*path, "fits", name), document.part("kernels"))
-
-
 def _find(kind: str, name: str, folder: Path | None, where: str) -> Document:
     """Return the file of a name; of a model also that of a Hugging Face configuration."""
     if kind != "model" or not name.endswith(".json"):
         return finding.find(kind, name, folder, where)
     from clustersim.importers.models import import_config  # few scenarios need it
 
-    path = Path(name).expanduser()
-    if folder is not None and is_file(folder / path):
-        path = folder / path
+    path = named_file(name, folder)
     text = read_text(path, CatalogError, where=where)
     parent = re.sub(r"[^a-z0-9.-]+", "-", path.resolve().parent.name.lower()).strip("-.")
     stem = path.stem if path.stem != "config" else parent

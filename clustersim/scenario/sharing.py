@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from clustersim.catalog.facts import AT_FIRST_USE, Bytes, Count, Line, Nodes, Seconds, Strict, Whole
 from clustersim.catalog.libraries import OPERATIONS
-from clustersim.catalog.tree import nearest
 from clustersim.scenario.disturbances import Disturbance
 from clustersim.scenario.schema import ClusterName, ClusterUse, Expecting
 from clustersim.scenario.traced import TraceFile
+from clustersim.suggestions import nearest
 
 UNITS: Final = ("leaves", "pods", "groups")
 """Words for nodes in as few units of the fabric as possible."""

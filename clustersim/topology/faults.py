@@ -17,9 +17,9 @@ from functools import cached_property
 from itertools import pairwise, permutations, product
 from typing import TYPE_CHECKING, Final
 
-from clustersim.catalog.tree import nearest
 from clustersim.errors import PlanError
 from clustersim.records import dataclass
+from clustersim.suggestions import nearest
 from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.link_names import is_of_nic, links_like, node_of, reverse
 from clustersim.topology.links import Hop, Port, Switch

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError, ClustersimError, PlanError, ScenarioError
 from clustersim.memory.room import outcome_of
 from clustersim.memory.verdict import Verdict
@@ -23,6 +22,7 @@ from clustersim.scenario.traits import step_traits
 from clustersim.simulation.garbage import garbage_collection_off
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate
+from clustersim.suggestions import nearest
 from clustersim.validation.cases.case import Case, case_of
 from clustersim.validation.cases.machines import matches
 from clustersim.validation.cases.reasons import Reason, Ungradable

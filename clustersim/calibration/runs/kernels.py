@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 from clustersim.calibration.kernels.words import finite_number, reject_rows
 from clustersim.catalog.facts import LEAST
 from clustersim.catalog.files import read_text, shown
-from clustersim.catalog.tree import nearest
 from clustersim.cost.compute import chain_seconds
 from clustersim.errors import ScenarioError
 from clustersim.records import dataclass
+from clustersim.suggestions import nearest
 from clustersim.topology.accelerator import Accelerator
 from clustersim.workload.kernels import Collective, Flash, Gemm, Head, Stream
 from clustersim.workload.slice import PRECISIONS, Precision

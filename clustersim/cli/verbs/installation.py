@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from clustersim.catalog.tree import nearest
 from clustersim.cli.options import STORE, StoreFile, print_json
 from clustersim.cli.output import echo
 from clustersim.completion.shells import SHELLS, script
 from clustersim.errors import ScenarioError
+from clustersim.suggestions import nearest
 
 
 def doctor(

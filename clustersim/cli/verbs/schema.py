@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from clustersim.catalog.tree import nearest
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
+from clustersim.suggestions import nearest
 
 
 def schema(

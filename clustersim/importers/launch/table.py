@@ -10,13 +10,13 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
-from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.importers.launch.options import Option
 from clustersim.importers.reasons import read_reasons, reason_of
 from clustersim.importers.source import Source
 from clustersim.records import dataclass
+from clustersim.suggestions import nearest
 
 Convert = Callable[[Option], Any]
 """Returns the value of a key from an option; None for an option without effect."""

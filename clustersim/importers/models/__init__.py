@@ -13,11 +13,12 @@ from clustersim.catalog.checking import checked
 from clustersim.catalog.problems import as_stated
 from clustersim.catalog.reading import Place
 from clustersim.catalog.records.models import FAMILIES, ModelRecord
-from clustersim.catalog.tree import Tree, nearest
+from clustersim.catalog.tree import Tree
 from clustersim.errors import CatalogError
 from clustersim.importers.draft import Draft
 from clustersim.importers.models import dense, experts, hybrid
 from clustersim.importers.models.config import Config, not_modelled, other_file, read_config
+from clustersim.suggestions import nearest
 from clustersim.workload.model import build_model
 from clustersim.workload.parameters import active_parameters, model_parameters
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.reading import Place
-from clustersim.catalog.tree import nearest
 from clustersim.errors import CatalogError
 from clustersim.importers.reasons import read_reasons, reason_of
+from clustersim.suggestions import nearest
 
 _HERE: Final = Path(__file__).parent
 

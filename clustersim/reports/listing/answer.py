@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from clustersim.catalog.finding import entry_names, find
-from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.program.schedules import SCHEDULES
 from clustersim.records import dataclass
 from clustersim.reports.listing.kinds import PLURALS
 from clustersim.scenario.entries import title_of
 from clustersim.simulation.measures import ALL
+from clustersim.suggestions import nearest
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from clustersim.answers import to_json
 from clustersim.catalog.files import file_hint
 from clustersim.catalog.finding import entry_names
-from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.escaping import escaped
 from clustersim.program.schedules import SCHEDULES, Schedule
@@ -20,6 +19,7 @@ from clustersim.reports.evidence import errors_text
 from clustersim.reports.show.answer import FactRow, KernelRow, Page
 from clustersim.reports.show.files import write_files
 from clustersim.scenario.entries import KINDS, Entry, entry, entry_of_file, kinds_of
+from clustersim.suggestions import nearest
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
-from clustersim.catalog.files import is_file, read_text, shown
+from clustersim.catalog.files import named_file, read_text, shown
 from clustersim.engine.requests.replay import NO_INTAKE, Intake, RequestLoad
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import LoadedService
@@ -188,11 +188,8 @@ class Row(NamedTuple):
 
 def trace_file(loaded: LoadedService) -> Path | None:
     """Return the file of the trace of a load, next to the scenario first; None without one."""
-    name, folder = loaded.scenario.load.trace, loaded.origin.folder
-    if name is None:
-        return None
-    path = Path(name).expanduser()
-    return folder / path if folder is not None and is_file(folder / path) else path
+    name = loaded.scenario.load.trace
+    return None if name is None else named_file(name, loaded.origin.folder)
 
 
 def _trace(loaded: LoadedService, path: Path) -> list[Row]:

@@ -10,7 +10,6 @@ from clustersim.answers import answer_from
 from clustersim.bounded_cache import BoundedCache
 from clustersim.catalog.files import is_file
 from clustersim.catalog.records.frameworks import FrameworkRecord
-from clustersim.catalog.tree import nearest
 from clustersim.cost.kernels.products import gemm_seconds
 from clustersim.disturbance import Draw
 from clustersim.errors import PlanError
@@ -24,6 +23,7 @@ from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import ClusterUse, RecomputeFile, Scenario
 from clustersim.simulation.step.check import check_layout
 from clustersim.simulation.step.disturbed import DRAWN, causes_of, faults_of
+from clustersim.suggestions import nearest
 from clustersim.topology.cluster import Cluster, build_cluster
 from clustersim.workload.finetune import Finetune
 from clustersim.workload.model import Transformer, build_model

@@ -6,13 +6,13 @@ Each problem is one line: place, value, what is allowed.  One wrong value often 
 from collections.abc import Iterator
 from typing import Final
 
-from clustersim.catalog.tree import nearest
 from clustersim.errors import PlanError
 from clustersim.plan.checks import listed, placement_problems, plan_problems
 from clustersim.plan.parallelism import Plan
 from clustersim.program.schedules import SCHEDULES, Schedule
 from clustersim.scenario.disturbances import unfolds
 from clustersim.scenario.load import Loaded
+from clustersim.suggestions import nearest
 from clustersim.workload.model import Transformer
 from clustersim.workload.optimisers import OPTIMISERS
 

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from clustersim import units
 from clustersim.catalog.fabrics import Torus
-from clustersim.catalog.tree import nearest
 from clustersim.cost.closed_form import Cost
 from clustersim.engine.network.background_traffic import contention_of
 from clustersim.errors import ScenarioError
@@ -25,6 +24,7 @@ from clustersim.program.collectives.communicator import Communicator, Prescribed
 from clustersim.records import dataclass
 from clustersim.scenario.ranges import numbers_of, sizes_in
 from clustersim.scenario.schema import ClusterUse
+from clustersim.suggestions import nearest
 from clustersim.topology.cluster import Cluster
 from clustersim.traffic import Traffic
 

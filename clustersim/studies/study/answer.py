@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clustersim.catalog.tree import nearest
 from clustersim.errors import ScenarioError
 from clustersim.records import dataclass
 from clustersim.render.tables import format_setting, short_keys
@@ -20,6 +19,7 @@ from clustersim.runs.store import Store, StoredStudy
 from clustersim.runs.store_file import check_store
 from clustersim.runs.table import Row, axis_columns, row
 from clustersim.simulation.measures import BRIEF, Kind
+from clustersim.suggestions import nearest
 
 if TYPE_CHECKING:
     import pandas as pd

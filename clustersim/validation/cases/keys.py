@@ -16,7 +16,8 @@ from clustersim.catalog.checking import shipped_record
 from clustersim.catalog.facts import Strict
 from clustersim.catalog.problems import as_stated, unknown_key
 from clustersim.catalog.reading import Document, Key
-from clustersim.catalog.tree import dotted, nearest
+from clustersim.catalog.tree import dotted
+from clustersim.suggestions import nearest
 
 STEP: Final = "step"
 """The family of rows that name none: training steps."""

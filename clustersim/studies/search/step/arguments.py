@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from clustersim.catalog import finding
 from clustersim.catalog.changes import Change, changes_of
-from clustersim.catalog.tree import dotted, nearest
+from clustersim.catalog.tree import dotted
 from clustersim.errors import ScenarioError
 from clustersim.records import dataclass
 from clustersim.scenario.load import Loaded
@@ -22,6 +22,7 @@ from clustersim.scenario.ranges import values_of
 from clustersim.simulation.limits import Limits
 from clustersim.studies.search.free_values import check_values
 from clustersim.studies.search.step.space import FREE
+from clustersim.suggestions import nearest
 from clustersim.units import parse_number
 
 _LIMIT: Final = re.compile(r"^\s*([a-z_.]+)\s*(<=|>=)\s*(.+?)\s*$")
