@@ -146,7 +146,7 @@ class Compilation:
         pattern = self._blocks.communicators.pattern(stage, replicas[0])
         delays = self._delays.of(stage, replicas[0], pattern)
         occupied = self._usage.seconds_of_others(stage)
-        tail = expose_gathers(self._blocks, stage, pattern, tail, occupied)
+        tail = delays.tail(expose_gathers(self._blocks, stage, pattern, tail, occupied))
         shared = shared_collectives(self._contention, stage, traffic, folded.joint)
         codes = job.order.times(stage)
         work = {
@@ -161,7 +161,7 @@ class Compilation:
             replicas,
             {code: delays.block(code, block) for code, block in work.items()},
             {code: _send(job.plan, traffic, stage, code) for code in codes},
-            delays.tail(tail),
+            tail,
             job.order,
             delays.extra,
         )

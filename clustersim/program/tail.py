@@ -92,8 +92,8 @@ def _optimiser_seconds(job: Job, stage: int) -> float:
     passed = pass_seconds(moved, job.cluster.accelerator)
     return (
         passed
-        + orthogonal_seconds(job, Counter(job.layers.of_stage(stage)))
         + copy_seconds(job, stage)
+        + orthogonal_seconds(job, Counter(job.layers.of_stage(stage)))
     )
 
 

@@ -120,10 +120,15 @@ def served_seconds(
 
 
 def gemm_seconds(gemm: Gemm, device: Accelerator) -> float:
-    """Return the time of a matrix product in training on the device [s]."""
+    """Return the time of a matrix product in training on the device [s].
+
+    Ragged rows have a peak of their own, where the device states one.
+    """
+    of_format = device.peak_rate(gemm.peak)
+    peak = min(of_format, device.gemm_ragged or of_format) if gemm.ragged else of_format
     if not device.tiles:
-        return _trained_seconds(gemm, device) + device.launch_overhead
-    rate = gemm.share * _peak(gemm, device) * gemm_efficiency(gemm, device)
+        return _trained_seconds(gemm, device, peak, peak / of_format) + device.launch_overhead
+    rate = gemm.share * peak * gemm_efficiency(gemm, device, peak / of_format)
     return max(gemm.flops / rate, stream_seconds(gemm.nbytes, device)) + device.launch_overhead
 
 
@@ -132,23 +137,15 @@ def stream_seconds(nbytes: float, device: Accelerator) -> float:
     return nbytes / (device.memory_bandwidth * device.memory_achieved)
 
 
-def _peak(gemm: Gemm, device: Accelerator) -> float:
-    """Return the peak of a product: that of ragged rows where it has them [FLOP/s]."""
-    peak = device.peak_rate(gemm.peak)
-    return min(peak, device.gemm_ragged) if gemm.ragged and device.gemm_ragged else peak
-
-
-def _trained_seconds(gemm: Gemm, device: Accelerator) -> float:
+def _trained_seconds(gemm: Gemm, device: Accelerator, peak: float, slower: float) -> float:
     """Return the time of a product without its launch, by the fits of measured kernels [s].
 
     Formats without a fit have that of 16 bits at their own peak.
     """
     narrow = gemm.width == 1
     stated = device.narrow_products if narrow else device.products
-    peak = _peak(gemm, device)
     form = NumberFormat(gemm.peak, gemm.width, gemm.width)
     roof = roof_of(device, form, gemm.share * peak)
-    slower = peak / device.peak_rate(gemm.peak)
     shape = gemm.batch, gemm.m, gemm.n, gemm.k
     return _sustained_seconds(device.fits, stated, roof, form, slower, shape)
 
@@ -186,7 +183,7 @@ def training_terms(fits: tuple[KernelFits, ...], *, narrow: bool) -> Mapping[str
 # --- tiles --------------------------------------------------------------------------------------
 
 
-def gemm_efficiency(gemm: Gemm, device: Accelerator) -> float:
+def gemm_efficiency(gemm: Gemm, device: Accelerator, slower: float = 1.0) -> float:
     r"""Return the share of peak that a product of this shape reaches, if not limited by memory.
 
     .. math:: e_{best} \max_{tile} e_{tile} \frac{m n / r c}{\lceil waves \rceil U}
@@ -195,6 +192,10 @@ def gemm_efficiency(gemm: Gemm, device: Accelerator) -> float:
     with r, c the tile's rows and columns, U = `compute_units` and waves = tiles / U. The library
     picks the best tile. Products of 8-bit numbers may have a rate and a depth of their own. Filling
     the pipeline takes as long at a lower peak, so that k_1/2 shrinks with it.
+
+    Parameters
+    ----------
+    slower : peak of this product over that of its format, below 1 for ragged rows
     """
     wide, narrow = device.products, device.narrow_products
     stated = narrow if gemm.width == 1 else wide
@@ -203,7 +204,6 @@ def gemm_efficiency(gemm: Gemm, device: Accelerator) -> float:
     assert best is not None  # the record requires both with tiles
     assert half is not None
     shape = max(_tile_share(gemm, tile, device.compute_units) for tile in device.tiles)
-    slower = _peak(gemm, device) / device.peak_rate(gemm.peak)
     return best * shape * gemm.k / (gemm.k + half * slower)
 
 

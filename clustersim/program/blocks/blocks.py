@@ -364,6 +364,7 @@ class Blocks:
         Kernels that overlap with a collective run during its uncontended time; the rest follows it.
         By how much the host is slower than the whole block is added at its end.
         """
+        own, recomputed = self.step(stage, code, pattern)
         work = self.work(stage, code.chunk, code.kind)
         kernels = {unit.layer: unit.kernels for unit, _ in work.counts}
         layers = (kernels.get(layer, []) for layer in self.job.layers.stacked(stage, code.chunk))
@@ -379,7 +380,6 @@ class Blocks:
             segments += [seconds, traffic[tensor_name(stage, Call.of(collective))]]
             uncontended = self.communicators.seconds(collective, pattern)
             seconds = max(0.0, self._seconds_of(concurrent, pattern) - free * uncontended)
-        own, recomputed = self.step(stage, code, pattern)
         return Block(own, recomputed, (*segments, seconds + own.dispatch))
 
     def _seconds_of(self, kernels: Iterable[Kernel], pattern: Pattern) -> float:
