@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from clustersim.answers import in_brief
-from clustersim.arrays import Floats
+from clustersim.arrays import Floats, larger
 from clustersim.bounded_cache import BoundedCache
 from clustersim.cost.kernels.attention import flash_seconds
 from clustersim.cost.kernels.products import gemm_seconds
@@ -101,10 +101,15 @@ class Seconds(NamedTuple):
     @classmethod
     def sum(cls, chains: Iterable["Seconds"]) -> "Seconds":
         """Return the time of chains one after another."""
-        return cls(*map(sum, zip(*chains, strict=True)))
+        several = [*chains]
+        if len(several) == 1:
+            return several[0]
+        return cls(*map(sum, zip(*several, strict=True)))
 
     def skewed(self, skew: float) -> "Seconds":
         """Return the chain with a wait for a rank that computes `skew` times as long."""
+        if skew == 1:
+            return self
         return self._replace(imbalance=self.imbalance + (skew - 1) * self.compute)
 
     def captured(self) -> "Seconds":
@@ -176,27 +181,28 @@ def overlapped_step(own: Seconds, other: Seconds, occupied: float, share: float 
 def chain_seconds(
     kernels: Iterable[Kernel],
     device: Accelerator,
-    moved: Callable[[Collective], float],
+    moved: Callable[[Collective], Any],
     occupied: float = 0.0,
 ) -> Seconds:
     """Return the time of a chain of kernels, one after another on one stream.
 
     Parameters
     ----------
-    moved : time of a collective [s]
+    moved : time of a collective; an array for its times in several places, of which the components
+        that depend on it are arrays then [s]
     occupied : share of the device's compute units that a collective takes from concurrent kernels
     """
     return Seconds.sum(_seconds(kernel, device, moved, occupied) for kernel in kernels)
 
 
 def _seconds(
-    kernel: Kernel, device: Accelerator, moved: Callable[[Collective], float], occupied: float
+    kernel: Kernel, device: Accelerator, moved: Callable[[Collective], Any], occupied: float
 ) -> Seconds:
     """Return the time of one kernel."""
     if isinstance(kernel, Overlapped):
         inner, transfer = chain_seconds(kernel.kernels, device, moved), moved(kernel.moved)
         whole = overlapped_seconds(inner.compute, transfer, occupied)
-        exposed = max(0.0, transfer - inner.compute)
+        exposed = larger(transfer - inner.compute, 0.0)
         slowed = Seconds(slowed=whole - inner.compute - exposed)
         return inner + _communication(kernel.moved, exposed) + slowed
     if isinstance(kernel, Collective):
@@ -240,4 +246,5 @@ def overlapped_seconds(compute: float, moved: float, occupied: float) -> float:
     with C = `compute`, T = `moved` and o = `occupied`: while the collective runs, the kernels have
     1 - o of the device. Their memory traffic is assumed to leave room for the collective.
     """
-    return max(moved, compute + occupied * moved)
+    seconds: float = larger(moved, compute + occupied * moved)
+    return seconds

@@ -30,8 +30,13 @@ from clustersim.studies.search import SearchAnswer
 from clustersim.studies.search.files import page
 from clustersim.studies.search.service import candidates
 from clustersim.studies.search.step.arguments import allows, split_limits
-from clustersim.studies.search.step.lower_bound.columns import Column
-from clustersim.studies.search.step.lower_bound.layout_values import Cell, Layout, Mesh, Shape
+from clustersim.studies.search.step.lower_bound.layout_values import (
+    Cell,
+    Column,
+    Layout,
+    Mesh,
+    Shape,
+)
 from clustersim.studies.search.step.lower_bound.memory_bound import first_forwards
 from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.step.own_layout import own_layout
@@ -162,6 +167,18 @@ def test_a_step_with_states_on_the_host_is_bounded_by_its_copies():
     times, _, _ = ratios(*JOBS["optimiser on the host"], count=20)
 
     assert median(times) > 0.9
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_the_bound_of_a_layout_is_the_same_next_to_others(job):
+    """Kernels and tails are computed once for all cells that share them, to the last digit."""
+    loaded = load(*JOBS[job])
+    bounds = StepBounds(loaded)
+    layouts = sampled(Space(bounds.jobs, Choices(loaded)), 40, seed=3)
+
+    alone = [StepBounds(loaded).of([layout]) for layout in layouts[:6]]
+
+    assert [[each] for each in bounds.of(layouts)[:6]] == alone
 
 
 def test_bounds_are_close_to_the_replay():

@@ -6,7 +6,7 @@ The time of each different layer is computed once, not for each microbatch.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clustersim.arrays import Floats
 from clustersim.cost.compute import Seconds, chain_seconds, followed_seconds
@@ -19,8 +19,8 @@ from clustersim.timeline import BACKWARD, FORWARD, INPUT
 from clustersim.workload.kernels import Collective, Kernel
 from clustersim.workload.ops import Op
 
-Communication = Callable[[Collective, Pattern], float]
-"""The time of a collective of the groups of a pattern [s]."""
+Communication = Callable[[Collective, Pattern], Any]
+"""The time of a collective of the groups of a pattern, or an array of its times in places [s]."""
 
 
 class Late(NamedTuple):
@@ -76,7 +76,8 @@ class LayerTimes:
             graph = Seconds(replays=float(bool(captured)))
             own = self._ops(ops, kind, pattern, captured) + graph
             if kind == FORWARD and self._job.experts.synchronised:
-                own = own._replace(dispatch=float(self.followed(stacked, pattern)))
+                idle: Any = self.followed(stacked, pattern)
+                own = own._replace(dispatch=idle if idle.ndim else float(idle))
             self._own[key] = own
         return self._own[key]
 
@@ -116,7 +117,7 @@ class LayerTimes:
     def chain(self, kernels: Iterable[Kernel], pattern: Pattern) -> Seconds:
         """Return the time of kernels one after another."""
 
-        def seconds_of(collective: Collective) -> float:
+        def seconds_of(collective: Collective) -> Any:
             return self._communication(collective, pattern)
 
         job = self._job

@@ -26,10 +26,10 @@ from clustersim.scenario.schema import RecomputeFile
 from clustersim.simulation.step.build import recompute_of
 from clustersim.studies.search.loop import NO_DEADLINE, Deadline
 from clustersim.studies.search.step.layout_rules import LAYER_RULES, LayoutRules
-from clustersim.studies.search.step.lower_bound.columns import Column
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.step.lower_bound.layout_values import (
     Cell,
+    Column,
     Layout,
     Mesh,
     Shape,

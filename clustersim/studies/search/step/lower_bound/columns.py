@@ -4,7 +4,7 @@ All columns have the same number of stages.  Their cells share times, their mesh
 stage transfers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,14 +24,14 @@ from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.step.lower_bound.layout_values import (
     ANY_SHAPE,
     Cell,
+    Column,
     Layout,
     Mesh,
     Sharding,
 )
-from clustersim.studies.search.step.lower_bound.quickest import GroupKey, QuickestCollectives
-from clustersim.studies.search.step.lower_bound.tails import TailTimes
+from clustersim.studies.search.step.lower_bound.quickest import Groups, QuickestCollectives
+from clustersim.studies.search.step.lower_bound.tails import AXES_OF_TAILS, TailTimes
 from clustersim.traffic import LinkRows, link_rows
-from clustersim.workload.kernels import Axis
 from clustersim.workload.ops import Recompute
 
 NO_LINKS = np.zeros(0, dtype=np.int64)
@@ -39,15 +39,12 @@ NO_ROWS = link_rows(NO_LINKS, NO_LINKS, np.zeros(0), 0)
 """Of layouts without a pipeline."""
 
 
-class Column(NamedTuple):
-    """A cell with its sharding."""
+OfTail = tuple[Mesh, Sharding, bool, Groups]
+"""What decides the operations after the last step: degrees, that of data for all copies of weights,
+sharding, whether a step is the only one, and the groups that reduce and gather."""
 
-    cell: Cell
-    sharding: Sharding = Sharding()
-
-
-OfMesh = tuple[Mesh, Sharding, bool]
-"""What decides the operations after the last step: the last is whether it is the only one."""
+CellRow = tuple[CellTimesOf, int]
+"""The times of a cell: those of all cells with its kernels, and its row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +99,7 @@ class Columns:
     Attributes
     ----------
     of : cells with their sharding
+    tails : what decides the operations after their last step
     stages : of the pipeline
     times : times of the different cells
     cell : which of the different cells each column has
@@ -112,8 +110,9 @@ class Columns:
     """
 
     of: tuple[Column, ...]
+    tails: tuple[OfTail, ...]
     stages: int
-    times: tuple[CellTimesOf, ...]
+    times: tuple[CellRow, ...]
     cell: Integers
     microbatches: Floats
     hops: Hops
@@ -131,34 +130,30 @@ class Columns:
     def stacked(self, name: str) -> Floats:
         """Return an array of `CellTimes` of all different cells."""
         if name not in self._stacked:
-            self._stacked[name] = np.array([getattr(times.plain, name) for times in self.times])
+            self._stacked[name] = np.array([getattr(of.plain, name)[row] for of, row in self.times])
         return self._stacked[name]
 
     def recomputed(self, recompute: Recompute) -> Floats:
         """Return what recomputation adds in all different cells, as `CellTimesOf.recomputed`."""
         once = Recompute(recompute.mode, recompute.ops)
         if once not in self._stacked:
-            self._stacked[once] = np.array([times.recomputed(once) for times in self.times])
+            self._stacked[once] = np.array([of.recomputed(once)[row] for of, row in self.times])
         return self._stacked[once]
 
     @cached_property
-    def of_meshes(self) -> tuple[dict["OfMesh", Column], Integers]:
-        """A column of each different mesh and sharding, and which of them each column has."""
-        different: dict[OfMesh, Column] = {}
-        numbers: dict[OfMesh, int] = {}
-        places = []
-        for column, count in zip(self.of, self.microbatches.tolist(), strict=True):
-            key = column.cell.mesh, column.sharding, count == 1
-            different.setdefault(key, column)
-            places.append(numbers.setdefault(key, len(numbers)))
-        return different, np.array(places, dtype=np.int64)
+    def of_tails(self) -> tuple[dict[OfTail, Column], Integers]:
+        """A column of each different tail, and which of them each column has."""
+        numbers: dict[OfTail, int] = {}
+        places = [numbers.setdefault(tail, len(numbers)) for tail in self.tails]
+        first = dict(zip(reversed(self.tails), reversed(self.of), strict=True))
+        return {tail: first[tail] for tail in numbers}, np.array(places, dtype=np.int64)
 
     @cached_property
     def _stacked(self) -> dict[Any, Floats]:
         return {}
 
     @cached_property
-    def tails(self) -> dict[Any, TailTimes]:
+    def tail_times(self) -> dict[Any, TailTimes]:
         """Times after the last step that are known, by division."""
         return {}
 
@@ -168,22 +163,24 @@ class ColumnTables:
 
     def __init__(self, jobs: LayoutJobs, collectives: QuickestCollectives) -> None:
         self.jobs, self.collectives = jobs, collectives
-        self._cells: dict[object, CellTimesOf] = {}
-        self._groups: dict[Mesh, dict[Axis, GroupKey]] = {}
+        self._cells: dict[tuple[Cell, Groups], CellRow] = {}
         self._paths: dict[Mesh, tuple[Floats, HopLinks]] = {}
         self._sent: dict[Cell, float] = {}
         self._messages: dict[tuple[float, ...], float] = {}
 
     def columns(self, requested: Sequence[Column], stages: int) -> Columns:
         """Return columns of layouts with some number of stages."""
-        numbers: dict[CellTimesOf, int] = {}
-        cells, microbatches, up, down, links, sent = [], [], [], [], [], []
+        self._price(dict.fromkeys(cell for cell, _ in requested))
+        numbers: dict[CellRow, int] = {}
+        cells, tails, microbatches, up, down, links, sent = [], [], [], [], [], [], []
         known: dict[Cell, _OfCell] = {}
-        for cell, _ in requested:
+        for column in requested:
+            cell = column.cell
             if cell not in known:
                 known[cell] = self._of_cell(cell, numbers)
             of_cell = known[cell]
             cells.append(of_cell.number)
+            tails.append(self._tail(column, of_cell.microbatches))
             microbatches.append(of_cell.microbatches)
             up.append(of_cell.hops[: stages - 1])
             down.append(of_cell.hops[stages - 1 :])
@@ -191,6 +188,7 @@ class ColumnTables:
             sent.append(of_cell.sent)
         return Columns(
             of=tuple(requested),
+            tails=tuple(tails),
             stages=stages,
             times=tuple(numbers),
             cell=np.array(cells, dtype=np.int64),
@@ -200,41 +198,46 @@ class ColumnTables:
             sent=np.array(sent, dtype=np.float64),
         )
 
-    def _of_cell(self, cell: Cell, numbers: dict[CellTimesOf, int]) -> "_OfCell":
-        alike = self.jobs.alike(cell)
+    def _price(self, cells: Iterable[Cell]) -> None:
+        """Compute the times of cells that are not known, those with the same kernels together."""
+        unknown: dict[Cell, dict[Groups, None]] = {}
+        for cell in cells:
+            alike, groups = self._alike(cell)
+            if (alike, groups) not in self._cells:
+                unknown.setdefault(alike, {})[groups] = None
+        for alike, different in unknown.items():
+            times = CellTimesOf(self.jobs.of_cell(alike), [*different], self.collectives)
+            for row, groups in enumerate(different):
+                self._cells[alike, groups] = times, row
+
+    def _alike(self, cell: Cell) -> tuple[Cell, Groups]:
+        """Return the cell whose kernels a cell has, and its own groups."""
+        return self.jobs.alike(cell), self.collectives.groups(Column(cell), AXES_IN_BLOCKS)
+
+    def _tail(self, column: Column, microbatches: int) -> OfTail:
+        mesh = column.cell.mesh
+        copies = mesh._replace(
+            context=1, data=mesh.context * mesh.data, context_method="", order=()
+        )
+        groups = self.collectives.groups(column, AXES_OF_TAILS)
+        return copies, column.sharding, microbatches == 1, groups
+
+    def _of_cell(self, cell: Cell, numbers: dict[CellRow, int]) -> "_OfCell":
+        key = alike, _ = self._alike(cell)
         if alike not in self._sent:
             self._sent[alike] = sent_bytes(self.jobs.of_cell(alike))
         nbytes = self._sent[alike]
-        number = numbers.setdefault(self._times(cell, alike), len(numbers))
+        number = numbers.setdefault(self._cells[key], len(numbers))
         facts, links = self._paths_of(cell)
         hops = np.array([self._message(nbytes, *path) for path in facts.tolist()])
         return _OfCell(number, self.jobs.microbatches(cell), hops, links, nbytes)
 
-    def _times(self, cell: Cell, alike: Cell) -> CellTimesOf:
-        """Return the times of a cell; cells with equal groups and tokens share them."""
-        if cell.mesh not in self._groups:
-            self._groups[cell.mesh] = self._groups_of(cell)
-        groups = self._groups[cell.mesh]
-        key = alike, *groups.items()
-        if key not in self._cells:
-            job = self.jobs.of_cell(alike)
-            self._cells[key] = CellTimesOf(job, groups, self.collectives)
-        return self._cells[key]
-
-    def _groups_of(self, cell: Cell) -> dict[Axis, GroupKey]:
-        """Return the groups of a mesh along the axes of a cell that have several ranks."""
-        job = self.jobs.job(Layout(cell, ANY_SHAPE))
-        plan = job.plan
-        degrees = plan.tensor, plan.context, plan.expert, plan.expert_tensor
-        of_axes = zip(AXES_IN_BLOCKS, degrees, strict=True)
-        return {axis: self.collectives.key(job, axis) for axis, ranks in of_axes if ranks > 1}
-
     def _paths_of(self, cell: Cell) -> tuple[Floats, HopLinks]:
         """Return the paths up, then down, of the first replica, and the links that some share."""
-        same = cell.mesh._replace(context_method="", expert=1, expert_tensor=1)
-        if same not in self._paths:
-            self._paths[same] = self._routed(self.jobs.job(Layout(cell, ANY_SHAPE)))
-        return self._paths[same]
+        mesh = cell.mesh.placed
+        if mesh not in self._paths:
+            self._paths[mesh] = self._routed(self.jobs.job(Layout(cell, ANY_SHAPE)))
+        return self._paths[mesh]
 
     def _routed(self, job: Job) -> tuple[Floats, HopLinks]:
         plan, cluster = job.plan, self.jobs.cluster

@@ -35,7 +35,8 @@ class LayoutJobs:
         self._models: dict[int, Transformer] = {}
         self._devices: dict[Mesh, Integers] = {}
         self._routings: dict[Mesh, Routing] = {}
-        self._alike: dict[tuple[Cell, Routing], Cell] = {}
+        self._first: dict[tuple[Cell, Routing], Cell] = {}
+        self._alike: dict[Cell, Cell] = {}
         self._cells: dict[Cell, Job] = {}
 
     def model(self, tensor: int) -> Transformer:
@@ -94,11 +95,14 @@ class LayoutJobs:
 
     def alike(self, cell: Cell) -> Cell:
         """Return the first of the cells that run the same kernels, wherever their ranks are."""
-        mesh = cell.mesh
-        if mesh not in self._routings:
-            self._routings[mesh] = self.job(Layout(cell, ANY_SHAPE)).routing
-        alone = cell._replace(mesh=mesh._replace(data=1, pipeline=1, order=()))
-        return self._alike.setdefault((alone, self._routings[mesh]), cell)
+        if cell not in self._alike:
+            mesh = cell.mesh
+            if mesh not in self._routings:
+                self._routings[mesh] = self.job(Layout(cell, ANY_SHAPE)).routing
+            alone = cell._replace(mesh=mesh._replace(data=1, pipeline=1, order=()))
+            key = alone, self._routings[mesh]
+            self._alike[cell] = self._first.setdefault(key, cell)
+        return self._alike[cell]
 
     def of_cell(self, alike: Cell) -> Job:
         """Return a job of the first of the cells that run the same kernels, as `alike`."""
@@ -107,9 +111,10 @@ class LayoutJobs:
         return self._cells[alike]
 
     def _placement(self, mesh: Mesh, plan: Plan) -> Placement:
-        if mesh not in self._devices:
+        placed = mesh.placed
+        if placed not in self._devices:
             wish, where = self.given.plan.placement, self.loaded.where
             order = mesh.order or wish.order
             placement = place(plan, self.cluster, order, wish.boxes, wish.devices, where)
-            self._devices[mesh] = placement.devices
-        return Placement(plan, self._devices[mesh])
+            self._devices[placed] = placement.devices
+        return Placement(plan, self._devices[placed])

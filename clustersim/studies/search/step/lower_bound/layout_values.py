@@ -34,6 +34,11 @@ class Mesh(NamedTuple):
         """Ranks along each axis, innermost first."""
         return dict(zip(AXES, (self.tensor, self.context, self.data, self.pipeline), strict=True))
 
+    @property
+    def placed(self) -> "Mesh":
+        """The same without what does not decide which device a rank has."""
+        return self._replace(context_method="", expert=1, expert_tensor=1)
+
 
 class Cell(NamedTuple):
     """A mesh, and the microbatch of its cells."""
@@ -66,6 +71,13 @@ class Sharding(NamedTuple):
 
     zero: int = 0
     shard: int = 0
+
+
+class Column(NamedTuple):
+    """A cell with its sharding."""
+
+    cell: Cell
+    sharding: Sharding = Sharding()
 
 
 class Layout(NamedTuple):

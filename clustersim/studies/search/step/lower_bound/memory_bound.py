@@ -18,10 +18,9 @@ from clustersim.program.schedules import Schedule
 from clustersim.program.weights import on_rank
 from clustersim.records import dataclass
 from clustersim.studies.search.step.lower_bound.cell_times import stacked_layers
-from clustersim.studies.search.step.lower_bound.columns import Column
 from clustersim.studies.search.step.lower_bound.division import Division
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
-from clustersim.studies.search.step.lower_bound.layout_values import Cell, Layout, Shape
+from clustersim.studies.search.step.lower_bound.layout_values import Cell, Column, Layout, Shape
 from clustersim.studies.search.step.lower_bound.stage_parameters import StageParameters
 from clustersim.timeline import FORWARD
 from clustersim.workload.ops import NONE, Recompute, kept

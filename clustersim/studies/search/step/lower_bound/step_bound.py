@@ -30,19 +30,18 @@ from clustersim.scenario.load import Loaded
 from clustersim.studies.search.step.lower_bound.cell_times import (
     AUTOGRAD,
     BUSY,
-    COMPUTED,
     EXPERT,
     IDLE,
-    MOVED,
+    IN_ALL,
+    IN_STATES,
     PLAIN,
     REPLAYS,
-    STREAMED,
     stacked_layers,
 )
-from clustersim.studies.search.step.lower_bound.columns import Column, Columns, ColumnTables
+from clustersim.studies.search.step.lower_bound.columns import Columns, ColumnTables
 from clustersim.studies.search.step.lower_bound.division import Division, divide_layers
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
-from clustersim.studies.search.step.lower_bound.layout_values import Layout, Shape
+from clustersim.studies.search.step.lower_bound.layout_values import Column, Layout, Shape
 from clustersim.studies.search.step.lower_bound.memory_bound import Held, MemoryBounds
 from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives
 from clustersim.studies.search.step.lower_bound.tails import Tails, TailTimes, exposed_reduction
@@ -50,16 +49,13 @@ from clustersim.studies.search.step.lower_bound.tails import Tails, TailTimes, e
 ROUNDING = 1 - 1e-9
 """By how much a bound is reduced: a replay rounds its durations."""
 
-STATE_COLUMNS = [COMPUTED, STREAMED, MOVED]
-"""Columns of times by the states of a device, as `energy_bound.BOUNDED`."""
-
 
 class StepBounds:
     """Lower bounds of the layouts of one scenario."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.jobs = LayoutJobs(loaded)
-        self._collectives = QuickestCollectives()
+        self._collectives = QuickestCollectives(self.jobs)
         self.tables = ColumnTables(self.jobs, self._collectives)
         self._memories = MemoryBounds(self.jobs)
         cluster = loaded.scenario.cluster
@@ -120,8 +116,8 @@ class StepBounds:
         assert self._machine is not None, "a machine whose power is known"
         job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
         division = self.division(shape, job)
-        times = self._times_of_blocks(shape, columns, division)[:, :, :2].sum(axis=2)
-        ran = np.einsum("cux,us->cx", times[:, :, STATE_COLUMNS], division.on_stage)
+        times = self._times_of_blocks(shape, columns, division, IN_STATES)[:, :, :2].sum(axis=2)
+        ran = np.einsum("cux,us->cx", times, division.on_stage)
         mean = ran[columns.cell] * (columns.microbatches / division.stages)[:, None]
         return least_energy(seconds, mean, self._machine) * ROUNDING
 
@@ -137,7 +133,7 @@ class StepBounds:
         self, shape: Shape, columns: Columns, division: Division, job: Job
     ) -> tuple[Floats, Floats, Floats]:
         """Return the times of the different chunks by cell: forward, backward, of inputs [s]."""
-        times = self._times_of_blocks(shape, columns, division)
+        times = self._times_of_blocks(shape, columns, division, IN_ALL)
         hidden = job.schedule.paired or job.experts.overlapped
         return tuple(np.moveaxis(_dispatched(times, job, hidden=hidden), 2, 0))
 
@@ -155,20 +151,31 @@ class StepBounds:
             rows.append(self._copies[key])
         return np.asarray(np.array(rows) @ (division.layers.T @ division.on_stage))
 
-    def _times_of_blocks(self, shape: Shape, columns: Columns, division: Division) -> Floats:
-        """Return the times of the different chunks by cell, chunk, kind of step and column."""
-        layers = np.einsum("uk,cktx->cutx", division.layers, columns.stacked("layers"))
+    def _times_of_blocks(
+        self, shape: Shape, columns: Columns, division: Division, selected: slice
+    ) -> Floats:
+        """Return the times of the different chunks by cell, chunk, kind of step and column.
+
+        Parameters
+        ----------
+        selected : some of the columns of `cell_times`
+        """
+
+        def stacked(name: str) -> Floats:
+            return columns.stacked(name)[..., selected]
+
+        layers = np.einsum("uk,cktx->cutx", division.layers, stacked("layers"))
         first, last = division.first[:, None, None], division.last[:, None, None]
-        gather = columns.stacked("gather")[:, None]
+        gather = stacked("gather")[:, None]
         received = np.stack([1 - division.first, 1 - division.last, 1 - division.last], axis=1)
         times = (
             layers
-            + first * columns.stacked("embedding")[:, None]
-            + last * columns.stacked("logits")[:, None]
+            + first * stacked("embedding")[:, None]
+            + last * stacked("logits")[:, None]
             + received[..., None] * gather
         )
         if division.repeated.any():
-            repeated = columns.recomputed(shape.recompute)
+            repeated = columns.recomputed(shape.recompute)[..., selected]
             times[:, :, 1:] += np.einsum("uk,ckx->cux", division.repeated, repeated)[:, :, None]
         return np.asarray(times)
 
@@ -178,20 +185,20 @@ class StepBounds:
         kinds = division.stage_kinds
         content = kinds.layers.tobytes(), kinds.first.tobytes(), kinds.last.tobytes()
         known = wiring, shape.chunks, *content
-        if known not in columns.tails:
-            of_meshes, place = columns.of_meshes
+        if known not in columns.tail_times:
+            of_tails, place = columns.of_tails
             rows = []
-            for one, (cell, sharding) in of_meshes.items():
+            for one, (cell, sharding) in of_tails.items():
                 key = *one, wiring
                 if key not in self._tails:
                     job = self.jobs.job(Layout(cell, shape, sharding))
-                    self._tails[key] = Tails(job, self._collectives)
+                    self._tails[key] = Tails(job, one[-1], self._collectives)
                 of_key = *key, *known
                 if of_key not in self._tail_times:
                     self._tail_times[of_key] = self._tails[key].of(kinds, shape.chunks)
                 rows.append(self._tail_times[of_key])
-            columns.tails[known] = TailTimes.stacked(rows).rows(place)
-        return columns.tails[known]
+            columns.tail_times[known] = TailTimes.stacked(rows).rows(place)
+        return columns.tail_times[known]
 
     def _joined(self, stages: "_Stages", tails: TailTimes, division: Division, job: Job) -> Floats:
         """Return the bound from the times of the stages and of what follows them [s]."""

@@ -9,6 +9,7 @@ those cannot hide.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from typing import Final
 
 import numpy as np
 
@@ -23,10 +24,13 @@ from clustersim.program.tail import MOST_BUCKETS, orthogonal_seconds
 from clustersim.program.weights import on_rank
 from clustersim.records import dataclass
 from clustersim.studies.search.step.lower_bound.division import StageKinds
-from clustersim.studies.search.step.lower_bound.quickest import GroupKey, QuickestCollectives
+from clustersim.studies.search.step.lower_bound.quickest import Groups, QuickestCollectives
 from clustersim.studies.search.step.lower_bound.stage_parameters import StageParameters
 from clustersim.workload.kernels import Axis
 from clustersim.workload.parameters import Parameters
+
+AXES_OF_TAILS: Final[tuple[Axis, ...]] = ("data", "copies", "expert-data")
+"""Axes of the collectives after the last step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +71,11 @@ class Tails:
     Parameters
     ----------
     job : of one layout; those of equal degrees, sharding and number of ends have the same
+    groups : along `AXES_OF_TAILS`
     """
 
-    def __init__(self, job: Job, collectives: QuickestCollectives) -> None:
-        self._job, self._collectives = job, collectives
-        self._groups: dict[Axis, GroupKey] = {}
+    def __init__(self, job: Job, groups: Groups, collectives: QuickestCollectives) -> None:
+        self._job, self._groups, self._collectives = job, dict(groups), collectives
         self._parameters = StageParameters(job)
 
     def of(self, stages: StageKinds, chunks: int) -> TailTimes:
@@ -104,11 +108,10 @@ class Tails:
 
     def _costs(self, calls: Iterator[Call]) -> list[Cost]:
         """Return the costs of collectives that run one after another."""
-        costs = []
-        for axis, operation, nbytes in calls:
-            if axis not in self._groups:
-                self._groups[axis] = self._collectives.key(self._job, axis)
-            costs.append(self._collectives.cost(self._groups[axis], operation, nbytes))
+        costs = [
+            self._collectives.cost(self._groups[axis], operation, nbytes)
+            for axis, operation, nbytes in calls
+        ]
         return [cost for cost in costs if cost is not None]
 
     def _optimiser(self, trained: Parameters, layers: list[float]) -> float:
