@@ -97,6 +97,10 @@ class Dragonfly(Strict):
         check_queue_pairs(self.queue_pairs, self.routing)
         return self
 
+    def nodes_per_group(self, nics: int) -> int:
+        """Return the number of nodes of a group, of which each NIC has a switch."""
+        return self.switches_per_group // nics * self.nodes_per_switch
+
 
 class Torus(Strict):
     """A grid of routers, one for each node, of any dimension.

@@ -58,6 +58,10 @@ FORMATS: Final = ("bf16", "fp16", "fp32")
 """Number formats of training, the usual one first."""
 
 
+TRAINED_SEQUENCE: Final = 8192
+"""Longest usual sequence of training [tokens]."""
+
+
 def usual_framework(use: ClusterUse) -> str:
     """Return the framework that is usual on a machine.
 
@@ -79,6 +83,18 @@ def usual_precision(use: ClusterUse, formats: Sequence[str]) -> str:
     """Return the first number format that a machine has."""
     peaks = use.node.accelerator.peak
     return next((each for each in formats if each in peaks), formats[0])
+
+
+def usual_sequence(longest: int) -> int:
+    """Return the tokens of a sequence of training, by the longest one of a model.
+
+    Long contexts are trained last, on few of the tokens: Llama 3 405B has sequences of 8,192
+    tokens, and of up to 131,072 for 0.8 of 15.6 trillion tokens (arXiv:2407.21783, 3.4.1, 3.4.2).
+
+    >>> usual_sequence(2048), usual_sequence(131_072)
+    (2048, 8192)
+    """
+    return min(longest, TRAINED_SEQUENCE)
 
 
 def training_formats(framework: str) -> Sequence[str]:

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from clustersim.catalog.fabrics import MAX_AXES
+from clustersim.catalog.fabrics import MAX_AXES, Dragonfly
 from clustersim.catalog.facts import (
     AT_FIRST_USE,
     MAX_COUNT,
@@ -424,6 +424,19 @@ class ClusterUse(ClusterRecord):
         if devices > MAX_DEVICES:
             raise ValueError(
                 f"nodes: {self.nodes:,} nodes have {devices:,} devices (at most {MAX_DEVICES:,})"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _every_node_has_a_group(self) -> Self:
+        if not isinstance(fabric := self.fabric, Dragonfly):
+            return self
+        each = fabric.nodes_per_group(len(self.node.nics.devices))
+        if self.nodes > fabric.groups * each:
+            raise ValueError(
+                f"nodes: {self.nodes:,} nodes, but the {fabric.groups} groups of the fabric hold"
+                f" {fabric.groups * each:,}, {each} each (fabric.groups, or fabric.nodes_per_switch"
+                " times switches_per_group over the NICs of a node)"
             )
         return self
 

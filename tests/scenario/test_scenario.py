@@ -282,6 +282,13 @@ def test_a_machine_that_cannot_be_is_refused(setting):
         simulate("frontier-22b", ["batch.global=16", setting])
 
 
+def test_more_nodes_than_the_groups_of_a_dragonfly_hold_are_refused():
+    """Four groups of 128 nodes had a fifth one, with links of its own, for 640 nodes."""
+    nodes = ["plan.data=640", "batch.global=1280", "cluster.nodes=640"]
+    with pytest.raises(ClustersimError, match="the 4 groups of the fabric hold 512, 128 each"):
+        simulate("frontier-22b", [*nodes, "cluster.fabric.groups=4"])
+
+
 # --- anything at all ------------------------------------------------------------------------------
 
 KEYS = [

@@ -127,6 +127,11 @@ def test_the_command_writes_a_file_that_runs_and_replaces_none(capsys, here):
         ("--model llama3-8b --cluster dgx-h100 --framework x", "no framework named 'x'"),
         ("--model llama3-8b --cluster tpu-v4-pod", "--framework: needed for tpu-v4-pod"),
         ("--model llama3-405b --cluster dgx-h100", "no layout of llama3-405b fits on 8 devices"),
+        ("--model llama3-405b --cluster dgx-h100", "sequences of less than 8,192 tokens"),
+        (
+            "--serve --model llama3.1-70b --cluster desktop-2x3090",
+            "layouts need more memory (use more nodes, a smaller model or a shorter sequence)",
+        ),
         ("--model llama3-8b --cluster dgx-h100 --rate 2 --batch 3", "--batch: has no effect on a"),
         ("--model llama3-8b --cluster dgx-h100 --rate 2 --concurrency 3", "has one load"),
     ],
@@ -135,6 +140,17 @@ def test_wrong_options_are_one_line_and_write_nothing(capsys, here, words, messa
     """Exit code 2, no traceback, no file."""
     assert message in rejected(capsys, "new", *words.split())
     assert not [*here.iterdir()]
+
+
+def test_sequences_are_not_the_longest_context_of_a_model():
+    """Llama 3.1 takes 131,072 tokens, and was trained on sequences of 8,192."""
+    machine = Machine("llama3.1-70b", "dgx-h100")
+    drafted = step_draft(machine)
+
+    assert drafted.data["batch"]["sequence"] == 8192
+    assert "131,072" in drafted.assumed["batch.sequence"]
+    assert step_draft(machine, sequence=131_072).data["batch"]["sequence"] == 131_072
+    assert step_draft(Machine("gpt3-13b", "dgx-h100")).data["batch"]["sequence"] == 2048
 
 
 def test_a_batch_divides_among_many_layouts():

@@ -1,6 +1,7 @@
 """The model that is worth training on a machine, and what training a model takes."""
 
 import json
+from functools import partial
 
 import hypothesis.strategies as st
 import pytest
@@ -49,6 +50,17 @@ PLAN = ("tensor", "pipeline", "data", "zero", "sequence_parallel", "schedule", "
 def small():
     """The best model for two days on one node, of some of its layouts."""
     return size("dgx-h100", nodes=1, days=2, law="replication", batch_tokens=TOKENS, settings=SOME)
+
+
+def test_days_are_those_of_usual_sequences_not_of_the_longest_context():
+    """A trillion tokens of Llama 3.1 70B on 256 H100 took 149 days, of sequences of 131,072."""
+    found = partial(size, "dgx-h100", nodes=32, model="llama3.1-70b", tokens=1e12)
+    usual, stated = found(), found(settings=["batch.sequence=4096"])
+
+    assert usual.layout.sequence == 8192
+    assert 40 < usual.days < 50
+    assert stated.layout.sequence == 4096
+    assert stated.layout.batch * 4096 == usual.layout.batch * 8192
 
 
 def test_the_model_is_the_optimum_of_its_own_budget(small):

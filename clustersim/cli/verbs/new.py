@@ -19,7 +19,7 @@ def new(
     cluster: Cluster = None,
     nodes: Annotated[int | None, option("N", "Nodes of the cluster [1].")] = None,
     sequence: Annotated[
-        int | None, option("N", "Tokens of a sequence of training [those of the model].")
+        int | None, option("N", "Tokens of a sequence of training [of the model, at most 8192].")
     ] = None,
     batch: Annotated[
         int | None, option("N", "Sequences of a training step [about 4.2 million tokens].")

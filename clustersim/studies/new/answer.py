@@ -115,11 +115,16 @@ def _notable(
 
 def _why_none(answer: SearchAnswer, draft: Draft) -> str:
     """Return why there is no layout, and what to change."""
-    counts, use = answer.layouts, draft.data["cluster"]
-    stable = ", and none sustains the load" if "load" in draft.data else ""
-    less = "" if "load" in draft.data else ", or train adapters: the key finetune"
+    counts, use, load = answer.layouts, draft.data["cluster"], draft.data.get("load", {})
+    stable = ", and none sustains the load" if "rate" in load else ""
+    less = "a shorter sequence" if load else f"sequences of {_tokens(draft)} with --sequence"
+    adapters = "" if load else ", or train adapters: the key finetune"
     return (
         f"--nodes {use['nodes']}: no layout of {draft.data['model']} fits on {draft.devices:,}"
         f" devices of {use['name']}: {counts.memory:,} layouts need"
-        f" more memory{stable} (use more nodes, a smaller model or a shorter sequence{less})"
+        f" more memory{stable} (use more nodes, a smaller model or {less}{adapters})"
     )
+
+
+def _tokens(draft: Draft) -> str:
+    return f"less than {draft.data['batch']['sequence']:,} tokens"

@@ -19,6 +19,7 @@ from clustersim.scenario.machine import (
     training_formats,
     usual_framework,
     usual_precision,
+    usual_sequence,
 )
 from clustersim.scenario.schema import ClusterUse
 
@@ -105,7 +106,7 @@ def step_draft(
 
     Parameters
     ----------
-    sequence : tokens of a sequence; those of the model if None
+    sequence : tokens of a sequence; the usual ones of the model if None
     batch : sequences of a step; about `STEP_TOKENS` if None
 
     Raises
@@ -121,19 +122,28 @@ def step_draft(
     record = entry("framework", profile).record
     assert isinstance(record, FrameworkRecord), "an entry of that kind"
     data, assumed, _ = machine.values(training_formats(profile))
-    devices, tokens = use.nodes * use.node.devices, sequence or model.sequence
+    devices, tokens = use.nodes * use.node.devices, sequence or usual_sequence(model.sequence)
     if framework is None:
         assumed["framework"] = (
             f"the usual one of machines with {library.name}; --framework names another"
         )
     if sequence is None:
-        assumed["batch.sequence"] = f"the sequences of {model.name}"
+        assumed["batch.sequence"] = _sequences(model, tokens)
     if batch is None:
         assumed["batch.global"] = f"about {STEP_TOKENS / 1e6:.1f} million tokens of a step"
     sizes = {"global": batch or usual_batch(tokens, devices), "micro": 1, "sequence": tokens}
     data |= {"plan": {}, "batch": sizes, "framework": profile}
     free, fixed = _layouts(use, model, record, tokens)
     return Draft(data, assumed, free, fixed, devices)
+
+
+def _sequences(model: ModelRecord, tokens: int) -> str:
+    """Return why a sequence has some tokens, and how to state others."""
+    if tokens == model.sequence:
+        return f"the sequences of {model.name}"
+    return (
+        f"usual ones, of the {model.sequence:,} that {model.name} takes; --sequence states others"
+    )
 
 
 def usual_batch(sequence: int, devices: int) -> int:

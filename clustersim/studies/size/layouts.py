@@ -3,7 +3,7 @@
 model, machine --batch--> scenario --search: bounds, replays--> fastest layout that fits
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from clustersim.plan.checks import divisors
 from clustersim.records import dataclass
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import Loaded, from_mapping
-from clustersim.scenario.machine import load_cluster
+from clustersim.scenario.machine import load_cluster, usual_sequence
 from clustersim.scenario.schema import ClusterUse
 from clustersim.simulation.step.result import Result
 from clustersim.studies.search import LayoutSearch, fixed_keys, offloads_of
@@ -168,7 +168,7 @@ def _layout(loaded: Loaded, result: Result) -> SizeLayout:
 
 def _scenario_of(model: str | Mapping[str, Any], machine: Machine) -> Loaded:
     """Return a scenario with some layout of the devices, which the search replaces."""
-    sequence, devices = _sequence(model), machine.devices
+    sequence, devices = _sequence(model, changes_of(machine.settings)), machine.devices
     batch = batch_of(machine.batch_tokens / sequence, devices)
     scenario = {
         "title": "a step",
@@ -216,7 +216,10 @@ def _zero(framework: str, *, whole: bool = True) -> tuple[int, ...]:
     return tuple(stage for stage in (1, 0) if stage in offered) or (max(offered),)
 
 
-def _sequence(model: str | Mapping[str, Any]) -> int:
-    """Return the tokens of a sequence of a model: those of its file."""
+def _sequence(model: str | Mapping[str, Any], changes: Sequence[Change]) -> int:
+    """Return the tokens of a sequence: stated ones, or the usual ones of the model."""
+    stated = [one.value for one in changes if one.path == ("batch", "sequence")]
+    if stated and isinstance(stated[-1], int) and stated[-1] > 0:
+        return stated[-1]
     given = find("model", model).mapping() if isinstance(model, str) else model
-    return int(given["sequence"])
+    return usual_sequence(int(given["sequence"]))
