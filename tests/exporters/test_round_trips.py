@@ -12,7 +12,7 @@ from clustersim.catalog.finding import entry_names
 from clustersim.exporters import export
 from clustersim.importers.launch.serving import catalogue_model
 from clustersim.scenario.entries import entry
-from clustersim.scenario.load import load_any
+from clustersim.scenario.load import load, load_any
 from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.simulate import simulate
 from commands import ending
@@ -25,6 +25,8 @@ from random_jobs import (
 )
 
 TRAINERS = ("megatron", "megatron-bridge", "torchtitan", "deepspeed", "accelerate")
+
+MEGATRONS = {"megatron": "megatron-core", "megatron-bridge": "megatron-bridge"}
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -148,3 +150,17 @@ def test_a_script_for_megatron_lacked_a_variable_that_it_asserts():
     text = export("frontier-22b", "megatron", {"framework": "megatron-core"}).text
 
     assert "\nexport CUDA_DEVICE_MAX_CONNECTIONS=1\n" in text
+
+
+@pytest.mark.parametrize("program", ["megatron", "megatron-bridge"])
+def test_flash_attention_instead_of_cudnn_is_launched(program, tmp_path):
+    """It had no argument, so that a step of 70B of 15.1 s was launched as one of 14.1 s."""
+    loaded = load(
+        "frontier-22b",
+        {
+            "cluster.name": "dgx-h100", "framework": MEGATRONS[program], "precision": "bf16",
+            "framework.kernels.attention_cudnn": False, "batch.global": 16,
+        },
+    )  # fmt: skip
+
+    assert check_step(program, loaded, simulate(loaded), tmp_path) == set()
