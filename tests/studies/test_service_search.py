@@ -12,7 +12,8 @@ from clustersim.simulation.measures import measures_of
 from clustersim.simulation.service import steady_state
 from clustersim.studies.search.files import bound_chart
 from clustersim.studies.search.service.candidates import bounded_layouts
-from clustersim.studies.search.text import rows
+from clustersim.studies.search.searching import own_layout
+from clustersim.studies.search.text import format_changes, rows
 from wrong_values import wrong_values
 
 NAME = "llama3-8b-h100-formats"
@@ -317,3 +318,15 @@ def test_the_bound_of_a_rate_holds_where_some_prompts_are_short():
 
     assert one.bound["sustainable_rate"] >= steady.sustainable_requests_per_s - steady.half_width
     assert one.bound["sustainable_rate"] <= 1.5 * steady.sustainable_requests_per_s
+
+
+def test_a_service_without_pools_is_compared_by_its_own_degrees():
+    """The best layout with pools was better than "the same layout"."""
+    keys = ["plan.prefill.tensor", "plan.decode.tensor", "plan.decode.replicas", "precision.kv"]
+    loaded = load_service("llama3-70b-h100-serving", {"plan": {"tensor": 4, "replicas": 2}})
+    pools = load_service("llama3-70b-h100-serving", {"plan": {"prefill": {}, "decode": {}}})
+
+    found = own_layout(loaded, keys)
+    assert {key for key in found if key.startswith("plan.")} == {"plan.tensor", "plan.replicas"}
+    assert format_changes(found | {"precision.kv": None}) == "tensor 4, replicas 2"
+    assert [*own_layout(pools, keys)] == keys

@@ -9,7 +9,7 @@ import copy
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from math import inf, isfinite
@@ -440,7 +440,7 @@ def _differences(layouts: Found, found: Search) -> Iterator[LayoutDifference]:
     if second is not None:
         yield _compared("second", best, second.settings, second.answer, by)
     base, _ = layouts.base(best.at)
-    values = {key: scenario_value(base, key) for key in best.settings}
+    values = own_layout(base, best.settings)
     variant, why = layouts.own(best.at)
     if variant is not None:
         run = found.replay(variant)
@@ -455,6 +455,23 @@ def _differences(layouts: Found, found: Search) -> Iterator[LayoutDifference]:
             )
             why = f"the scenario's own layout is not possible: {problem}"
     yield LayoutDifference("scenario", _other(best, values), why=why)
+
+
+def own_layout(base: LoadedScenario, keys: Collection[str]) -> dict[str, Any]:
+    """Return the values of a scenario for the keys of another layout.
+
+    A service without pools has those of its replicas instead of those of pools, without the degrees
+    that are 1.
+    """
+    values = {key: scenario_value(base, key) for key in keys}
+    pools = [key for key in keys if key.startswith(("plan.prefill.", "plan.decode."))]
+    if not pools or any(values[key] is not None for key in pools):
+        return values
+    rest = {key: value for key, value in values.items() if key not in pools}
+    whole = dict.fromkeys(["plan.tensor", *(f"plan.{key.rpartition('.')[2]}" for key in pools)])
+    found = {key: scenario_value(base, key) for key in whole}
+    notable = {k: v for k, v in found.items() if v not in (None, 1) or k == "plan.tensor"}
+    return rest | notable
 
 
 def _compared(
