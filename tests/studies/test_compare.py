@@ -397,3 +397,16 @@ def test_parts_of_another_sum_than_the_measure_are_labelled():
 
     assert "(+100.0 %); of the device time per token: matmul -" in by["tokens_per_s"]
     assert by["step_time_s"].endswith("(-50.0 %): matmul -500 ms")
+
+
+@pytest.mark.parametrize(
+    ("name", "by"),
+    [("megatron-1t-84-days", "cost"), ("llama3-8b-h100-formats", "output_tokens_per_usd")],
+)
+def test_compared_prices_have_their_quotes(name, by):
+    """Two prices stood next to each other without the rates that they are from."""
+    pair = [name, f"{name} costs.usd_per_device_hour=5"]
+    [comparison] = clustersim.compare(pair, by=by, jobs=1).comparisons
+
+    assert "quotes of" in comparison.facts["rate"].before
+    assert comparison.facts["rate"].after.startswith("5 USD per device and hour")

@@ -11,8 +11,8 @@ from clustersim.scenario.load import load_service
 from clustersim.simulation.measures import measures_of
 from clustersim.simulation.service import steady_state
 from clustersim.studies.search.files import bound_chart
-from clustersim.studies.search.service.candidates import bounded_layouts
 from clustersim.studies.search.searching import own_layout
+from clustersim.studies.search.service.candidates import bounded_layouts
 from clustersim.studies.search.text import format_changes, rows
 from wrong_values import wrong_values
 

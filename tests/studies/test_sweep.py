@@ -265,6 +265,16 @@ def test_a_purchase_without_a_site_leaves_out_electricity_in_words(tmp_path):
     assert answer.rate.startswith("1.03 USD per device and hour, purchase without electricity:")
 
 
+def test_a_single_quote_is_not_ranked_in_silence_with_the_median_of_ten(tmp_path):
+    """The rate of each accelerator has its quotes: H200 was three times as dear by one of them."""
+    over = {"cluster.name": ["dgx-h200", "dgx-h100"], "plan.tensor": [2]}
+    answer = sweep(small(tmp_path), over=over, by="tokens_per_dollar", jobs=1)
+    first, second = answer.rate.split("; ")
+
+    assert first.startswith("h100-sxm 3.37 USD per device and hour, on-demand: 10 quotes")
+    assert second.startswith("h200-sxm 10.6 USD per device and hour, on-demand: quote of 2025")
+
+
 def test_a_best_measure_of_0_has_a_front(base):
     """A front against a best value of 0 states amounts, since there is no share of 0."""
     bubbles = [{"matmul": 1.0, "bubble_fill": seconds} for seconds in (0.0, 0.5, 1.0)]

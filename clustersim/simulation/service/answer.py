@@ -226,6 +226,11 @@ class ServiceCost:
     output_tokens_per_usd: float
     total_tokens_per_usd: float
 
+    @property
+    def rate_text(self) -> str:
+        """The rate of a device with its quotes."""
+        return f"{self.usd_per_device_hour:.3g} USD per device and hour: {self.quote}"
+
 
 @record
 class LimitingKernel:
@@ -453,6 +458,7 @@ class ServeAnswer:
             **({} if self.steady is None else {"queue": self.steady.verdict}),
             "memory": self.memory.verdict,
             "largest batch": f"{self.memory.largest_batch:,} sequences",
+            **({} if self.cost is None else {"rate": self.cost.rate_text}),
         }
 
     def why_missing(self, name: str) -> str:

@@ -347,7 +347,7 @@ class RunAnswer:
             "bottleneck": self._bottleneck(),
             "slowest stage": f"{stage.stage} (busy for {busy}, the mean stage for {mean})",
             "memory": self.memory.verdict,
-            **({} if self.training is None else {"checkpoint": self.training.checkpoint.text}),
+            **({} if self.training is None else self.training.facts()),
         }
 
     def _bottleneck(self) -> str:

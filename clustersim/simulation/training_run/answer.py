@@ -239,6 +239,7 @@ class RunMeasures:
     interruptions : mean number of failures and planned stops
     accounting : where the time goes, as in `train --json`; the parts add up to the elapsed time
     checkpoint : size, times and interval of checkpoints, as in `train --json`
+    rate : price of a device with its quotes; null where none is known
     """
 
     days: float
@@ -251,6 +252,12 @@ class RunMeasures:
     interruptions: float
     accounting: Accounting
     checkpoint: CheckpointAnswer
+    rate: str | None = None
+
+    def facts(self) -> dict[str, str]:
+        """Return checkpoints and price in words, which comparisons show."""
+        rate = {} if self.rate is None else {"rate": self.rate}
+        return {"checkpoint": self.checkpoint.text, **rate}
 
     def measures(self) -> dict[str, float]:
         """Return the measures of the whole run, as far as they are known."""

@@ -76,7 +76,7 @@ def _answer_of(whole: WholeRun) -> TrainAnswer:
     answer, step = train_answer(whole), whole.stages[-1].result
     if not step.expected:
         return answer
-    of_both = replace(step, training=answer_from(RunMeasures, answer)).answer
+    of_both = replace(step, training=_measures(answer)).answer
     return replace(answer, expectations=of_both.expectations)
 
 
@@ -92,7 +92,12 @@ def run_measures(step: Result) -> RunMeasures:
     PlanError
         when the run does not end.
     """
-    return answer_from(RunMeasures, _answer_of(predict_run(step.loaded, step)))
+    return _measures(_answer_of(predict_run(step.loaded, step)))
+
+
+def _measures(answer: TrainAnswer) -> RunMeasures:
+    """Return the numbers of a whole run that those of its step have."""
+    return answer_from(RunMeasures, answer, rate=(answer.bill and answer.bill.rate) or None)
 
 
 POINTS: Final = 41

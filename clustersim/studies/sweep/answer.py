@@ -94,7 +94,8 @@ class SweepAnswer(Presentable):
     invalid : reasons of invalid combinations, the most frequent first
     failed : reasons of runs that failed
     unranked : reasons of combinations that fit, but whose measure is not known
-    rate : price of a device of the best with its quotes; null where `by` does not depend on it
+    rate : price of a device with its quotes, of several kinds the best's first; null where `by`
+        does not depend on it
     points : a row for each combination, the last axis changing fastest
     """
 

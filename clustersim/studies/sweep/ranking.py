@@ -185,15 +185,30 @@ def rank(
         failed=reasons_of(both, FAILED),
         points=rows,
         unranked=_grouped(variants, [(i, rows[i]["why"]) for i in _unranked(rows, by)]),
-        rate=_rate(base, best) if fitting and by in MONEY else None,
+        rate=_rate(base, [variants[r["position"]].point for r in fitting]) if by in MONEY else None,
     )
 
 
-def _rate(base: LoadedScenario, best: Mapping[str, Value]) -> str | None:
-    """Return the rate of a device of a combination, which its machine and `costs` decide."""
-    decisive = {key: best[key] for key in best if key.startswith(("cluster.", "costs."))}
-    scenario = one_job(base.changed(decisive)).scenario
-    return rate_text(scenario.costs, scenario.cluster.node.accelerator.name)
+def _rate(base: LoadedScenario, found: Iterable[Mapping[str, Value]]) -> str | None:
+    """Return the rate of a device of combinations, which their machines and `costs` decide.
+
+    Rates of several kinds are named by accelerator and condition, the best combination's first.
+    """
+    texts: dict[str, str] = {}
+    seen: list[dict[str, Value]] = []
+    for point in found:
+        own = {key: point[key] for key in point if key.startswith(("cluster.", "costs."))}
+        if own in seen:
+            continue
+        seen.append(own)
+        scenario = one_job(base.changed(own)).scenario
+        accelerator = scenario.cluster.node.accelerator.name
+        text = rate_text(scenario.costs, accelerator)
+        if text is not None:
+            texts.setdefault(text, accelerator)
+    if len(texts) < 2:
+        return next(iter(texts), None)
+    return "; ".join(f"{name} {text}" for text, name in texts.items())
 
 
 def _unranked(rows: Sequence[Row], by: str) -> Iterator[int]:
