@@ -117,4 +117,13 @@ def __getattr__(name: str) -> Any:
         return import_module("clustersim.catalog")
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
-    raise AttributeError(f"module 'clustersim' has no attribute '{name}'")
+    raise AttributeError(f"module 'clustersim' has no attribute '{name}'{_hint(name)}")
+
+
+def _hint(name: str) -> str:
+    """Return what was meant by a name, as the end of a message."""
+    if name.startswith("_"):  # which tools look for
+        return ""
+    from clustersim.suggestions import nearest
+
+    return " (did you mean 'simulate'?)" if name == "run" else nearest(name, __all__)

@@ -24,12 +24,19 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         ("sequence", "seq"): "seq seq_len seq_length sequence_length",
         ("kv_heads",): "num_key_value_heads num_query_groups",
         ("precision",): "dtype",
+        ("concurrency",): "users clients max_concurrency",
+        ("rate",): "qps rps request_rate",
         ("clusters",): "machines machine systems computers",
         ("accelerators",): "gpus gpu devices chips",
     }.items()
     for name in names.split()
 }
 """Names that launchers give to keys: a message suggests the first key that a table has."""
+
+
+def other_names(word: str) -> tuple[str, ...]:
+    """Return the keys that launchers give a name to."""
+    return OTHER_NAMES.get(str(word).lower().replace("-", "_"), ())
 
 
 def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
@@ -40,8 +47,7 @@ def nearest(word: str, known: Iterable[str], least: float = 0.5) -> str:
     `least` is the similarity of others at least, of 1 for the same word.
     """
     words = [str(k) for k in known]
-    usual = OTHER_NAMES.get(str(word).lower().replace("-", "_"), ())
-    for name in usual:
+    for name in other_names(word):
         if name in words:
             return f" (did you mean '{name}'?)"
     begun = [name for name in words if word and name.startswith(f"{word}-")]

@@ -245,11 +245,13 @@ def format_bytes(nbytes: float, digits: int = 3) -> str:
 def format_binary(nbytes: float) -> str:
     """Return an amount of data, in binary units if it is a round number: ``'32 KiB'``, ``'5 kB'``.
 
-    >>> format_binary(2**25), format_binary(5000)
-    ('32 MiB', '5 kB')
+    >>> format_binary(2**25), format_binary(5000), format_binary(64e6)
+    ('32 MiB', '5 kB', '64 MB')
     """
+    decimal = nbytes % 10 ** max(0, len(f"{nbytes:.0f}") - 3) == 0
     for power, symbol in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if nbytes >= 2**power and nbytes * 8 % 2**power == 0:
+        long = decimal and nbytes >= 2 ** (power + 10)
+        if nbytes >= 2**power and nbytes * 8 % 2**power == 0 and not long:
             return f"{nbytes / 2**power:g} {symbol}"
     return format_bytes(nbytes)
 
@@ -306,6 +308,8 @@ def format_seconds(seconds: float, digits: int = 4) -> str:
 
     >>> format_seconds(860.12), format_seconds(9999.96), format_seconds(0.0012)
     ('860.1 s', '10,000 s', '1.2 ms')
+    >>> format_seconds(0.000417, 2)
+    '417 us'
     """
     magnitude = abs(seconds)
     if magnitude >= 1 or magnitude == 0:
@@ -313,7 +317,9 @@ def format_seconds(seconds: float, digits: int = 4) -> str:
         return f"{seconds:,.0f} s" if whole else f"{seconds:.{digits}g} s"
     for symbol in ("ms", "us", "ns"):
         if magnitude >= _SECONDS[symbol]:
-            return f"{seconds / _SECONDS[symbol]:.{digits}g} {symbol}"
+            number = seconds / _SECONDS[symbol]
+            whole = abs(number) >= 10**digits - 0.5  # without an exponent
+            return f"{number:.0f} {symbol}" if whole else f"{number:.{digits}g} {symbol}"
     return f"{seconds:.{digits}g} s"
 
 

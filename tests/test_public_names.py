@@ -179,3 +179,10 @@ def test_importing_the_package_loads_nothing_slow():
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("name", "meant"), [("run", "simulate"), ("swep", "sweep")])
+def test_a_verb_that_is_no_function_suggests_one(name, meant):
+    """`clustersim.run`, after the command, had no hint."""
+    with pytest.raises(AttributeError, match=rf"\(did you mean '{meant}'\?\)"):
+        getattr(clustersim, name)

@@ -111,6 +111,8 @@ def _of_text(text: str) -> Change:
         raise ScenarioError(f"{place}: is not of the form key=value")
     path = key_path(key)
     limit = value if value.startswith(">") else None  # which YAML takes for a text of several lines
+    if value.endswith("x") and _scale(f"x{value[:-1]}"):
+        raise ScenarioError(f"{place}: a factor begins with x ({key}=x{value[:-1]})")
     data = _scale(value) or limit or parse_yaml(value, str(place), finite=False).data
     return _finite(Change(path, data, text))
 

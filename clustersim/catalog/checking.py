@@ -30,6 +30,7 @@ from clustersim.catalog.problems import (
     keys_of,
     merged,
     reason,
+    table_of,
     types_at,
     types_of,
     unknown_key,
@@ -156,7 +157,10 @@ def _problem(record: type[BaseModel], tree: Tree, problem: Any) -> tuple[Key, st
     if of_key:
         return path, unknown_key(str(path[-1]), _allowed_keys(types_at(record, path[:-1])))
     if kind == "extra_forbidden":
-        return path, unknown_key(str(path[-1]), keys_of(_of_tag(types_at(record, path[:-1]), loc)))
+        key, around = str(path[-1]), types_at(record, path[:-1])
+        table = table_of(key, record) if len(path) == 1 else None
+        hint = None if table is None else f"unknown key (did you mean '{table}'?)"
+        return path, hint or unknown_key(key, keys_of(_of_tag(around, loc)))
     if kind == "missing":
         return _missing(record, path, problem)
     if kind == "union_tag_not_found":

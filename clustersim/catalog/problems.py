@@ -13,13 +13,13 @@ from pydantic import BaseModel
 
 from clustersim.catalog.facts import SourcedValue
 from clustersim.catalog.reading import Key
-from clustersim.suggestions import nearest
+from clustersim.suggestions import nearest, other_names
 from clustersim.units import parse_count
 
 _MOST_LETTERS: Final = 60
 """Letters of a value that a message has at most."""
 
-_MOST_KEYS: Final = 12
+_MOST_KEYS: Final = 14
 """Keys that a message lists at most."""
 
 
@@ -96,6 +96,16 @@ def keys_of(kinds: Iterable[Any]) -> list[str]:
     """Return the keys that tables of some types have."""
     fields = [pair for kind in kinds if is_model(kind) for pair in kind.model_fields.items()]
     return list(dict.fromkeys(info.alias or name for name, info in fields))
+
+
+def table_of(key: str, record: Any) -> str | None:
+    """Return the dotted key of a table of a record that has a key, also by another name of it."""
+    for table in keys_of([record]):
+        inside = keys_of(types_at(record, (table,)))
+        for name in (key, *other_names(key)):
+            if name in inside:
+                return f"{table}.{name}"
+    return None
 
 
 def fact_form(kinds: Iterable[Any], value: object = None) -> str:

@@ -427,7 +427,8 @@ def _check_nodes(tree: Tree, document: Document) -> None:
         place = document.places.get(("cluster",), Place(document.file))
         name = f"'{cluster['name']}'" if cluster.get("name") else "the machine"
         raise ScenarioError(
-            f"{place}: cluster.nodes: missing (number of nodes of {name} that the job runs on)"
+            f"{place}: cluster.nodes: missing (number of nodes of {name} that the job runs on:"
+            f" cluster: {{name: {cluster.get('name') or '...'}, nodes: 1}})"
         )
 
 

@@ -1,5 +1,6 @@
 """The load of a serving scenario: how many requests, when they arrive, and how long they are."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -118,6 +119,11 @@ LOADS: Final = ("batch", "concurrency", "rate", "offline", "trace")
 """The keys that state how requests arrive, of which a load has one."""
 
 
+def _without(kinds: Sequence[str], kept: str) -> str:
+    """Return the settings that leave one kind of load."""
+    return " ".join(f"--set load.{name}=null" for name in kinds if name != kept)
+
+
 class LoadFile(Strict):
     """The requests: one of batch, concurrency, rate, offline and trace states how they arrive."""
 
@@ -203,9 +209,8 @@ class LoadFile(Strict):
         if len(kinds) != 1:
             stated = "has none (state one: --set load.rate=10)"
             if kinds:
-                keep = f"keep one, such as {kinds[-1]}"
-                others = " ".join(f"--set load.{name}=null" for name in kinds[:-1])
-                stated = f"has {' and '.join(kinds)} ({keep}: {others})"
+                keep = ", or ".join(f"{kept} with {_without(kinds, kept)}" for kept in kinds)
+                stated = f"has {' and '.join(kinds)} (keep {keep})"
             raise ValueError(f"needs exactly one of {', '.join(LOADS)}, but {stated}")
         return self
 

@@ -311,7 +311,10 @@ class RoutingFile(Strict):
     def _has_effect(self) -> Self:
         for key, load in (("exponent", "zipf"), ("histogram", "histogram"), ("tasks", "task-gate")):
             if key in self.model_fields_set and self.load != load:
-                raise ValueError(f"{key}: has no effect with load '{self.load}' (load: {load})")
+                raise ValueError(
+                    f"{key}: has no effect with load '{self.load}' (load: {load}, or a table"
+                    f" without it: --set 'experts={{load: {self.load}}}')"
+                )
         for key, load in (("histogram", "histogram"), ("tasks", "task-gate")):
             if self.load == load and not sum(getattr(self, key)):
                 raise ValueError(f"load: '{load}' needs {key} (a number above 0 for some expert)")

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from clustersim.catalog.facts import (
     Amount,
@@ -96,7 +96,7 @@ class EvaluationFile(Strict):
 class CheckpointFile(Strict):
     """When the state is saved, and where to."""
 
-    every: Annotated[str, AfterValidator(_interval)] = Field(
+    every: Annotated[str, BeforeValidator(_interval)] = Field(
         AUTO,
         description="interval of work between two saves: auto for the one with the highest"
         " goodput, 500 steps, or 30 min",

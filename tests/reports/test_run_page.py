@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from clustersim.catalog.finding import entry_names
 from clustersim.catalog.records.machines import NodeRecord
+from clustersim.render.charts.picture import text_table
 from clustersim.render.layouts.node import node as node_layout
 from clustersim.render.page.page import Chart, Drawing, Page, Section, render, with_units
 from clustersim.render.palette import DARK, LIGHT
@@ -541,3 +542,18 @@ def test_a_profile_of_rocm_ran_on_h100_without_a_word(settings, cautioned):
     found = [row for row in rows(simulate("frontier-22b", settings)) if row.label == "software"]
 
     assert [row.caution for row in found] == [True] * cautioned
+
+
+def test_a_long_name_does_not_take_its_column_off_a_narrow_screen():
+    """All results of a service were cut off at 390 pixels by the name of a measured run."""
+    name = "sil-2026_04_06_llama_3_1_70b_h100_sxm_vllm_fp8_agg_8192x1024_c16_tp4_ep1_7-1153"
+    table = text_table(
+        "Results", ("item", "result"), [["nearest runs", f"{name} each token -2.7 %"]]
+    )
+    written = render(Page("A service", "", (Section("Results", "answer", (), (table,)),)))
+
+    assert name not in written
+    assert name in written.replace("<wbr>", "")
+    assert all(
+        len(part) <= 20 for part in written.partition("sil-")[2].split(" ")[0].split("<wbr>")
+    )

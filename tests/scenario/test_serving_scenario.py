@@ -89,7 +89,7 @@ def test_a_second_kind_of_load_names_the_setting_that_removes_the_first():
         load_service(NAME, ["load.rate=10"])
     remedy = "load.concurrency=null"
 
-    assert f"keep one, such as rate: --set {remedy})" in str(error.value)
+    assert f"or rate with --set {remedy})" in str(error.value)
     assert load_service(NAME, ["load.rate=10", remedy]).scenario.load.kind == "rate"
 
 

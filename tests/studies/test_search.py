@@ -346,6 +346,9 @@ def test_limits_that_no_layout_meets_are_stated(tmp_path):
     assert answer.best is None
     assert answer.layouts.replayed == 0
     assert rows(answer)[0].text == "no layout fits in memory and meets the limits"
+    cards = page(answer).sections[0].blocks[0].cards  # the page began with "layouts replayed 0"
+    assert cards[0].warning
+    assert cards[0][:3] == ("best layout", "none", rows(answer)[0].text)
 
 
 @LARGE

@@ -275,6 +275,14 @@ def test_a_single_quote_is_not_ranked_in_silence_with_the_median_of_ten(tmp_path
     assert second.startswith("h200-sxm 10.6 USD per device and hour, on-demand: quote of 2025")
 
 
+def test_a_sweep_without_a_valid_combination_does_not_blame_memory(tmp_path):
+    """All combinations were invalid, and "no layout fits" was the answer."""
+    answer = sweep(small(tmp_path), over={"plan.tensor": [3, 5]}, jobs=1)
+
+    assert answer.counts.invalid == 2
+    assert rows(answer)[2].text == "no combination is valid"
+
+
 def test_a_best_measure_of_0_has_a_front(base):
     """A front against a best value of 0 states amounts, since there is no share of 0."""
     bubbles = [{"matmul": 1.0, "bubble_fill": seconds} for seconds in (0.0, 0.5, 1.0)]

@@ -186,10 +186,13 @@ class NodeRecord(Record):
         inside = self.interconnect
         pairs = inside.pairs() if isinstance(inside, DeviceLinks) else []
         known = {*range(count), *(end for pair in pairs for end in pair if isinstance(end, str))}
-        for end in [*self.nics.devices, *(end for pair in pairs for end in pair)]:
+        ends = {"nics.devices": self.nics.devices, "interconnect": [e for p in pairs for e in p]}
+        for key, end in ((key, end) for key, named in ends.items() for end in named):
             if end not in known:
                 what = "device" if isinstance(end, int) else "switch"
-                raise ValueError(f"names {what} {end}, but the node has devices 0 to {count - 1}")
+                raise ValueError(
+                    f"{key}: names {what} {end}, but the node has devices 0 to {count - 1}"
+                )
         if isinstance(inside, OneDevice) and count > 1:
             raise ValueError("interconnect.type: 'none' joins no devices (allowed: switch, links)")
         if isinstance(inside, DeviceLinks):

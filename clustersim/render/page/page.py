@@ -33,6 +33,9 @@ HERE: Final = Path(__file__).parent
 LONG_KEY: Final = 20
 """Letters of a key that may take several lines."""
 
+LONG_WORD: Final = 30
+"""Letters of a word within a text that may take several lines."""
+
 WIDE: Final = 12
 """Columns of a table that is set closely, to fit the screen or a sheet of paper."""
 
@@ -265,7 +268,7 @@ def environment(folder: Path = HERE) -> "Environment":
         finalize=_printable,
         bytecode_cache=_compiled_templates(),
     )
-    environment.filters |= {"units": with_units, "key": _breakable}
+    environment.filters |= {"units": with_units, "key": _breakable, "words": _breakable_words}
     environment.globals |= {"wide": WIDE, "filtered": FILTERED}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return environment
@@ -307,6 +310,20 @@ def _breakable(key: str) -> str:
         return key
     parts = re.split(r"(?<=[._/\[>])(?=\w)", str(_printable(key)))
     return Markup("<wbr>").join(map(escape, parts))
+
+
+def _breakable_words(text: str) -> str:
+    """Return a text whose long words may be broken as keys.
+
+    A name of 70 letters is wider than a narrow screen, and takes all lines of its column off it.
+    """
+    from markupsafe import Markup
+
+    words = text.split(" ")
+    if all(len(word) <= LONG_WORD for word in words):
+        return text
+    parts = (_breakable(word) if len(word) > LONG_WORD else word for word in words)
+    return Markup(" ").join(parts)
 
 
 def _printable(value: object) -> object:

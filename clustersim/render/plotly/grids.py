@@ -11,6 +11,9 @@ from clustersim.units import format_number
 MAXIMUM: Final = 1_000
 """Lines of parallel coordinates, the best ones."""
 
+SEPARATE: Final = 20
+"""Lines that are told apart where each has its full colour; more of them are fainter."""
+
 STOPS: Final = [[i / (len(SCALE) - 1), colour(f"scale-{i}")] for i in range(len(SCALE))]
 
 
@@ -151,7 +154,9 @@ def parallel_coordinates(picture: ParallelCoordinates) -> Plot:
             shown["y"] += [*(round(value, 4) for value in heights), None]
             shown["customdata"] += [label(line.hover)] * (last + 2)
         common = {"type": "scatter", "hovertemplate": "%{customdata}<extra></extra>"}
-        pale = {"mode": "lines", "line": {"color": colour("compute"), "width": 1}, "opacity": 0.4}
+        thin = {"color": colour("compute"), "width": 1}
+        faint = max(0.4, min(0.9, SEPARATE / len(best)))
+        pale = {"mode": "lines", "line": thin, "opacity": faint}
         one = {key: values[: last + 1] for key, values in shown.items()}
         thick = {"mode": "lines+markers", "line": {"color": colour("warning"), "width": 3}}
         data = [{**common, **shown, **pale}, {**common, **one, **thick}]

@@ -108,7 +108,7 @@ def _cards(answer: SearchAnswer) -> tuple[Card, ...]:
     valid = counts.possible - counts.excluded
     replayed = Card("layouts replayed", f"{counts.replayed:,}", f"of {valid:,} that are valid")
     if not answer.ranked:
-        return (replayed,)
+        return (Card("best layout", "none", rows(answer)[0].text, warning=True), replayed)
     best = answer.ranked[0]
     first, *others = headlines(answer.kinds, [best.measures], answer.by, of=BRIEF)
     gap = "no bound" if answer.gap is None else percent(answer.gap)

@@ -128,7 +128,7 @@ def _none(answer: SweepAnswer) -> str:
     """Return why there is no best combination: the reason of the one with the least memory."""
     ran = [row for row in answer.points if row["verdict"] in (MISSES, *EXCEEDING, *FITTING)]
     if not ran:
-        return "no layout fits"
+        return "no combination is valid"
     fit = [row for row in ran if row["verdict"] not in EXCEEDING]
     first = fit[0] if fit else min(ran, key=lambda row: row.get("memory_peak_bytes") or math.inf)
     rule = "fits and meets the limits" if answer.limits else "fits"
