@@ -470,7 +470,7 @@ def test_errors_of_a_catalogue_file_are_in_plain_words(box, old, new, problem):
         ("cluster.fabric.type=torus", "cluster.fabric.shape: missing (a required key)"),
         (
             "cluster.node.nics.devices=[0, 99]",
-            "cluster.node: nics.devices: names device 99, but the node has",
+            "cluster.node: nics.devices: names device 99, but",
         ),
         ("cluster.nodes=600000", "cluster: nodes: 600,000 nodes have 4,800,000 devices"),
         ("model.kv_heads=7", "model: kv_heads: 7 does not divide heads 32"),
