@@ -10,8 +10,20 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+class _Entry:
+    """A result with its size, and whether it was used since it was last the oldest."""
+
+    __slots__ = "result", "size", "used"
+
+    def __init__(self, size: int, result: Any) -> None:
+        self.size, self.result, self.used = size, result, False
+
+
 class BoundedCache:
-    """The latest results by key.
+    """Results by key; the oldest that were not used for long give way to new ones.
+
+    One that was used since it was last the oldest stays once more, so that a look-up changes no
+    order and hashes its key once.
 
     Parameters
     ----------
@@ -21,7 +33,7 @@ class BoundedCache:
 
     def __init__(self, most: int, largest: int) -> None:
         self._most, self._largest = most, largest
-        self._results: dict[Hashable, tuple[int, Any]] = {}
+        self._results: dict[Hashable, _Entry] = {}
         self._total = 0
         self._lock = Lock()  # a Dask worker runs tasks in threads
 
@@ -33,10 +45,10 @@ class BoundedCache:
         key : what is computed and all that it depends on
         size : of the result
         """
-        with self._lock:
-            if key in self._results:
-                cached: T = self._latest(key)
-                return cached
+        if (entry := self._results.get(key)) is not None:
+            entry.used = True
+            cached: T = entry.result
+            return cached
         result = compute()
         if size <= self._largest:
             self.add(key, size, result)
@@ -44,19 +56,23 @@ class BoundedCache:
 
     def known(self, key: Hashable) -> Any:
         """Return a cached result; None without one."""
-        with self._lock:
-            return self._latest(key) if key in self._results else None
-
-    def _latest(self, key: Hashable) -> Any:
-        self._results[key] = self._results.pop(key)  # the latest is the last
-        return self._results[key][1]
+        if (entry := self._results.get(key)) is None:
+            return None
+        entry.used = True
+        return entry.result
 
     def add(self, key: Hashable, size: int, result: object) -> None:
-        """Cache a result of some size in place of the oldest ones."""
+        """Cache a result of some size in place of old ones."""
         with self._lock:
-            before, _ = self._results.pop(key, (0, None))
-            self._results[key] = size, result
-            self._total += size - before
-            while self._total > self._most:
-                oldest, _ = self._results.pop(next(iter(self._results)))
-                self._total -= oldest
+            if (before := self._results.pop(key, None)) is not None:
+                self._total -= before.size
+            while self._results and self._total + size > self._most:
+                oldest = next(iter(self._results))
+                entry = self._results.pop(oldest)
+                if entry.used:
+                    entry.used = False
+                    self._results[oldest] = entry
+                else:
+                    self._total -= entry.size
+            self._results[key] = _Entry(size, result)
+            self._total += size

@@ -17,13 +17,13 @@ def test_a_result_is_the_computed_one_and_their_size_is_bounded(calls):
 
         assert cache.get(key, size, lambda key=key: f"result {key}") == f"result {key}"
 
-        sizes_now = [size for size, _ in cache._results.values()]
+        sizes_now = [entry.size for entry in cache._results.values()]
         assert sum(sizes_now) == cache._total <= 8
         assert max(sizes_now, default=0) <= 4
 
 
 def test_the_oldest_results_are_computed_again():
-    """Of three results for two places, the one that was not used for longest has gone."""
+    """Of three results for two places, one that was not used since has gone."""
     cache, computed = BoundedCache(most=2, largest=1), []
     for key in ("a", "b", "a", "c", "a", "b"):
         cache.get(key, 1, lambda key=key: computed.append(key))

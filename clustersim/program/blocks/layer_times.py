@@ -6,9 +6,11 @@ The time of each different layer is computed once, not for each microbatch.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from clustersim.arrays import Floats
+from clustersim.bounded_cache import BoundedCache
 from clustersim.cost.compute import Seconds, chain_seconds, followed_seconds
 from clustersim.program.blocks.work import backward_kernels
 from clustersim.program.collectives.axes import Pattern
@@ -16,7 +18,7 @@ from clustersim.program.job import Job
 from clustersim.program.layers import StackedLayer
 from clustersim.program.movement.sharding import tails
 from clustersim.timeline import BACKWARD, FORWARD, INPUT
-from clustersim.workload.kernels import Collective, Kernel
+from clustersim.workload.kernels import Collective, Kernel, Overlapped
 from clustersim.workload.ops import Op
 
 Communication = Callable[[Collective, Pattern], Any]
@@ -159,10 +161,27 @@ class LayerTimes:
         self, ops: Iterable[Op], kind: str, pattern: Pattern, captured: Collection[str]
     ) -> Seconds:
         """Return the time of operations forward or backward, some of them captured in a graph."""
-        times = []
-        for op in ops:
-            kernels = op.forward if kind == FORWARD else backward_kernels(op.backward, kind)
-            seconds = self.chain(kernels, pattern).skewed(op.skew)
-            seconds = seconds if kind == FORWARD else seconds.of_backward()
-            times.append(seconds.captured() if op.name in captured else seconds)
-        return Seconds.sum(times)
+        return Seconds.sum([self._op(op, kind, pattern, op.name in captured) for op in ops])
+
+    def _op(self, op: Op, kind: str, pattern: Pattern, captured: bool) -> Seconds:
+        """Return the time of an operation, known from other layouts if it needs its device only."""
+        kernels, device = op.forward if kind == FORWARD else op.backward, self._job.device
+        priced = partial(self._priced, op, kind, pattern, captured)
+        if any(isinstance(kernel, WITH_COLLECTIVES) for kernel in kernels):
+            return priced()
+        key = id(device), kernels, kind, op.skew, captured
+        return _PRICED.get(key, 1, lambda: (priced(), device))[0]
+
+    def _priced(self, op: Op, kind: str, pattern: Pattern, captured: bool) -> Seconds:
+        kernels = op.forward if kind == FORWARD else backward_kernels(op.backward, kind)
+        seconds = self.chain(kernels, pattern).skewed(op.skew)
+        seconds = seconds if kind == FORWARD else seconds.of_backward()
+        return seconds.captured() if captured else seconds
+
+
+WITH_COLLECTIVES: Final = (Collective, Overlapped)
+"""Kernels whose time depends on places of ranks."""
+
+_PRICED: Final = BoundedCache(1 << 15, 1)
+"""The latest operations by device, as `cost.compute` keeps kernels: a layout shares most of its
+operations with others that differ in their degrees of experts, their places or their pipeline."""
