@@ -22,8 +22,8 @@ class _Entry:
 class BoundedCache:
     """Results by key; the oldest that were not used for long give way to new ones.
 
-    One that was used since it was last the oldest stays once more, so that a look-up changes no
-    order and hashes its key once.
+    One that was used since it was last the oldest becomes the latest instead (the clock algorithm),
+    so that a look-up changes no order and hashes its key one time.
 
     Parameters
     ----------
