@@ -4,6 +4,7 @@ The checks of types and limits are pydantic's; none of its words reach a message
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from types import UnionType
@@ -160,10 +161,14 @@ def reason(problem: Mapping[str, Any], kinds: Iterable[Any] = ()) -> str:
 def _as_number(kind: str, value: object) -> str:
     """Return how a text with a suffix is written as a whole number: a k may be 1,000 or 1,024.
 
-    >>> _as_number("int_type", "8k"), _as_number("int_type", "x")
-    (' (write 8000 or 8192)', '')
+    >>> _as_number("int_type", "8k"), _as_number("int_type", "x"), _as_number("float_type", "5 %")
+    (' (write 8000 or 8192)', '', ' (write 0.05)')
     """
-    if _WORDS.get(kind) != "a whole number" or not isinstance(value, str):
+    if not isinstance(value, str):
+        return ""
+    if _WORDS.get(kind) == "a number" and re.fullmatch(r"\d+(\.\d+)? ?%", value.strip()):
+        return f" (write {float(value.strip(' %')) / 100:g})"
+    if _WORDS.get(kind) != "a whole number":
         return ""
     try:
         number = parse_count(value)

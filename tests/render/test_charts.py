@@ -515,3 +515,11 @@ def test_a_column_without_any_content_had_a_heading():
     assert [column.name for column in table.columns] == ["case", "score"]
     assert table.rows == (("a", "scored"), ("b", ""))
     assert len(text_table("Cases", names, ()).columns) == 3
+
+
+def test_a_verdict_of_four_words_does_not_take_its_table_off_a_wide_screen():
+    """Changes of a what-if did not fit 1,400 pixels, as "probably does not fit" was one line."""
+    lines = [("a", "fits"), ("b", "probably does not fit")]
+
+    assert text_table("Changes", ("change", "memory"), lines).styles == ("word", "")
+    assert text_table("Changes", ("change", "memory"), lines[:1]).styles == ("word", "word")

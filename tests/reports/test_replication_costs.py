@@ -55,6 +55,18 @@ def test_the_lines_of_a_run_state_what_each_disturbance_costs(result):
     assert "disturbance" in lines["time"]
 
 
+def test_a_step_of_random_times_is_stated_to_be_one_draw(loaded, result):
+    """The first line had one step of 829.8 ms, where ten took 762.2 ms in the mean."""
+    note = "one draw of random times: --replications 10 has mean, spread and costs"
+    fixed = {"type": "slow-device", "devices": [3], "factor": 1.3}
+    texts = [row.text for row in rows(simulate(loaded))]
+
+    assert note in texts
+    assert note not in [row.text for row in rows(result)]
+    plain = load("frontier-22b", {"batch.global": 32, "disturbances": [fixed]})
+    assert note not in [row.text for row in rows(simulate(plain))]
+
+
 def test_a_run_without_disturbances_has_no_lines_and_no_section_on_them():
     """An undisturbed run is printed as before."""
     plain = load("frontier-22b", {"batch.global": 32})

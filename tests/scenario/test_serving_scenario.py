@@ -5,6 +5,7 @@ import pytest
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import load, load_service
 from clustersim.simulation.service.serve import serve
+from commands import output
 from wrong_values import wrong_values
 
 NAME = "llama3-70b-h100-serving"
@@ -40,6 +41,27 @@ def test_too_much_memory_is_a_verdict(settings, why):
     assert why in found.memory.verdict
     assert found.answer.ttft_s is None
     assert found.answer.output_tokens_per_s is None
+
+
+def test_a_service_that_needs_a_larger_share_of_its_devices_names_it():
+    """70B in 4 bits on two cards of 24 GB had a verdict without a remedy."""
+    given = {"cluster": {"name": "desktop-2x3090", "nodes": 1}, "precision": "int4"}
+    given |= {"load": {"concurrency": 1, "input": 1024, "output": 256}, "plan.tensor": 2}
+    verdict = serve(NAME, given).memory.verdict
+    remedy = verdict.partition("; fits with --set ")[2]
+
+    assert remedy.startswith("engine.memory.share=0.9")
+    key, _, share = remedy.partition("=")
+    assert serve(NAME, given | {key: float(share)}).memory.fits
+    assert "fits with" not in serve(NAME, given | {"plan.tensor": 1}).memory.verdict
+    assert serve(NAME).answer.memory.fits
+
+
+def test_a_service_on_some_devices_of_its_nodes_states_how_many(capsys):
+    """Of 32 devices the layout took 8, and "4 nodes, 8 devices" was all that was printed."""
+    text = output(capsys, "serve", NAME, "--set", "plan.tensor=2", "--set", "cluster.nodes=2")
+
+    assert "2 nodes of dgx-h100, 2 of 16 x h100-sxm" in text
 
 
 def test_limits_that_no_request_meets_are_a_verdict():

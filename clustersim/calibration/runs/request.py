@@ -66,7 +66,8 @@ def read_request(accelerator: str, paths: Sequence[Path], groups: Sequence[str])
             tables.append(read_kernels(path))
         elif path not in of_runs:
             raise ScenarioError(
-                f"--from {shown(path)}: must end in .csv (of kernels) or .yaml (of runs)"
+                f"--from {shown(path)}: must end in .csv (of kernels) or .yaml (of runs); a log of"
+                f" nccl-tests is compared by clustersim collective --against {shown(path)}"
             )
     if groups and not of_runs:
         of_runs = [finding.shipped("validation") / "cases.yaml"]

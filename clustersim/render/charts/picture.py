@@ -19,6 +19,9 @@ SENTENCE: Final = 32
 WORD: Final = 22
 """Letters of a cell that is not broken where there is room."""
 
+PHRASE: Final = 16
+"""The same of a cell of several words."""
+
 Cell = str | float | None
 """A value of a picture: a number or a word; None where there is none."""
 
@@ -63,13 +66,17 @@ class Table:
         if not self.rows:
             return ("",) * len(self.columns)
         return tuple(
-            "number" if column.number else _style(max(map(len, cells)))
+            "number" if column.number else _style(cells)
             for column, cells in zip(self.columns, zip(*self.rows, strict=True), strict=True)
         )
 
 
-def _style(longest: int) -> str:
-    return "text" if longest > SENTENCE else "word" if longest <= WORD else ""
+def _style(cells: Sequence[str]) -> str:
+    longest = max(map(len, cells))
+    if longest > SENTENCE:
+        return "text"
+    phrase = any(" " in cell and len(cell) > PHRASE for cell in cells)
+    return "word" if longest <= WORD and not phrase else ""
 
 
 def text_table(

@@ -57,6 +57,8 @@ def rows(result: "ServeResult") -> list[Row]:
 def _setting(given: "ServingScenario") -> list[Row]:
     """Return what is simulated: machine, model, layout, load."""
     cluster, plan = given.cluster, given.plan
+    every = cluster.nodes * cluster.node.devices
+    used = f"{given.devices:,} of {every:,}" if given.devices < every else f"{every:,}"
     precision = given.precision if isinstance(given.precision, str) else given.precision.weights
     if plan.prefill is not None and plan.decode is not None:
         layout = f"prefill {layout_text(plan.prefill)}; decode {layout_text(plan.decode)}"
@@ -65,7 +67,7 @@ def _setting(given: "ServingScenario") -> list[Row]:
     return [
         Row(
             "machine",
-            f"{counted(cluster.nodes, 'node')} of {cluster.name}, {given.devices:,} x"
+            f"{counted(cluster.nodes, 'node')} of {cluster.name}, {used} x"
             f" {cluster.node.accelerator.name}",
         ),
         Row("model", f"{given.model.name} in {precision}, {given.engine.name}"),

@@ -16,6 +16,7 @@ from clustersim.render.tables import (
 from clustersim.reports.evidence import nearest_rows
 from clustersim.reports.measures import expectation_rows, hypothetical, summary
 from clustersim.reports.published import published_rows
+from clustersim.simulation.step.disturbed import is_random
 from clustersim.topology.accelerator import slowest_clock
 from clustersim.units import (
     GIB,
@@ -255,6 +256,9 @@ def _disturbances(result: "Result") -> list[Row]:
             Row("replications", replicated_step(result.replications)),
             Row("cost", _costs(result.replications)),
         ]
+    elif is_random(result.loaded):
+        text = "one draw of random times: --replications 10 has mean, spread and costs"
+        lines.append(Row("", text))
     return lines
 
 

@@ -1,11 +1,16 @@
 """The memory of a service: whether the longest request fits, and how many requests do."""
 
 from collections.abc import Sequence
+from math import ceil
+from typing import Final
 
 from clustersim.memory.room import UNFIT
 from clustersim.simulation.service.answer import ServeMemory
 from clustersim.simulation.service.pools import Pool
 from clustersim.units import GIB
+
+LARGEST_SHARE: Final = 0.98
+"""Share of a device that an engine may take at most: the rest holds its context (assumed)."""
 
 
 def service_memory(pools: Sequence[Pool], longest: int, mean: float) -> ServeMemory:
@@ -50,13 +55,27 @@ def memory_problem(pool: Pool, longest: int) -> str:
             f" weights {memory.parts['weights'] / GIB:.1f}; usable are {memory.usable / GIB:.1f} of"
             f" {memory.capacity / GIB:.1f} GiB"
             + (f" ({over:.1f} GiB too much)" if over > 0 else " (no room for a block)")
+            + _larger_share(pool, longest)
         )
     if room < longest:
         return (
             f"{UNFIT}: no KV room for one request{where}, the longest has {longest:,} tokens, the"
             f" cache {room:,} ({memory.parts['kv'] / GIB:.1f} GiB of a device)"
+            + _larger_share(pool, longest)
         )
     return ""
+
+
+def _larger_share(pool: Pool, longest: int) -> str:
+    """Return the share of a device with which the longest request fits, where it is possible."""
+    facts, memory = pool.costs.replica.engine.memory, pool.costs.memory
+    if facts.of_free:
+        return ""
+    fixed = sum(nbytes for part, nbytes in memory.parts.items() if part != "kv")
+    tokens = longest + pool.costs.replica.engine.scheduler.block
+    share = ceil(100 * (fixed + _cache_of(pool, tokens)) / memory.capacity) / 100
+    fits = facts.share < share <= LARGEST_SHARE
+    return f"; fits with --set engine.memory.share={share:g}" if fits else ""
 
 
 def _cache_of(pool: Pool, tokens: int) -> float:
