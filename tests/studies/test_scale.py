@@ -459,3 +459,20 @@ def test_titles_of_throughput_and_idle_time_were_labels():
     assert charts.idle_chart(curves).title == (
         "Bubble 8.1 % and exposed communication 5.4 % of a step at 16 devices"
     )
+
+
+def test_a_service_at_a_rate_does_not_lose_what_it_does_not_receive():
+    """Four times the devices had an efficiency of 25 %, as 2 requests/s are 2 requests/s."""
+    load = {"rate": 2, "input": 128, "output": 16}
+    settings = {"load": load, "plan.tensor": 1, "cluster.nodes": 1}
+    given = {"strong": [1, 2], "axis": "replicas", "settings": settings, "jobs": 1}
+    [curve] = clustersim.scale("llama3-8b-h100-formats", **given).curves
+    first, last = curve.points
+
+    assert first.measures["tokens_per_s"] == pytest.approx(last.measures["tokens_per_s"], rel=0.1)
+    assert last.efficiency == pytest.approx(1, abs=0.1)
+    assert sum(last.loss.values()) == pytest.approx(1 - last.efficiency)
+    assert curve.work == "sustainable tokens"
+    assert "sustains" in table(curve)[0]
+    assert any("at the load of each point" in row.text for row in notes(curve))
+    assert charts.throughput(curve, last) > 1.8 * charts.throughput(curve, first)

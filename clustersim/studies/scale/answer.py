@@ -9,11 +9,17 @@ from clustersim.simulation.measures import Kind as AnswerKind
 from clustersim.simulation.step.answer import Replications
 from clustersim.studies.scale.points import Kind
 
-Work = Literal["tokens", "model FLOPs", "steps"]
+Work = Literal["tokens", "sustainable tokens", "model FLOPs", "steps"]
 
 TOKENS: Final = "tokens"
+SUSTAINED: Final = "sustainable tokens"
 FLOPS: Final = "model FLOPs"
 STEPS: Final = "steps"
+
+
+def sustained(measures: Mapping[str, float]) -> float:
+    """Return the rate that a service sustains over the rate at which it was measured."""
+    return measures["sustainable_rate"] / measures["requests_per_s"]
 
 
 @record
@@ -115,8 +121,8 @@ class ScalingCurve:
     axis : parallel axis that grows with the number of devices
     set : changes of all points
     guessed : whether the numbers of devices were chosen by doubling, since none are given
-    work : what efficiency counts: `tokens`, `model FLOPs` where points train several models, or
-        `steps` of the jobs of a shared machine
+    work : what efficiency counts: `tokens`, `sustainable tokens` of a service at an open rate,
+        `model FLOPs` where points train several models, or `steps` of the jobs of a shared machine
     against : devices of the reference point, which has efficiency 1; null where it has not run
     points : points that have been run, by number of devices
     skipped : points that have not been run

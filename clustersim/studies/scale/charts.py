@@ -19,7 +19,14 @@ from clustersim.render.charts.lines import (
 from clustersim.render.charts.picture import Axis
 from clustersim.render.tables import percent
 from clustersim.reports.measures import part_kind, part_name
-from clustersim.studies.scale.answer import ScalingCurve, ScalingPoint, Work
+from clustersim.studies.scale.answer import (
+    SUSTAINED,
+    TOKENS,
+    ScalingCurve,
+    ScalingPoint,
+    Work,
+    sustained,
+)
 from clustersim.studies.scale.text import curve_label, format_loss, losses
 from clustersim.units import format_number
 
@@ -154,6 +161,7 @@ def _ends(curves: Sequence[ScalingCurve]) -> tuple[float, float]:
 
 UNITS: Final[Mapping[Work, tuple[str, str]]] = {
     "tokens": ("throughput", "tokens/s"),
+    "sustainable tokens": ("sustainable throughput", "tokens/s"),
     "model FLOPs": ("model FLOPs", "PFLOP/s"),
     "steps": ("steps of devices", "steps/s"),
 }
@@ -201,8 +209,10 @@ def throughput(curve: ScalingCurve, point: ScalingPoint) -> float:
     """Return the work of all devices in a second, in the unit of `UNITS`."""
     if curve.work == "steps":
         return point.devices / sum(point.attribution.values())
-    if curve.work == "tokens":
+    if curve.work == TOKENS:
         return point.measures["tokens_per_s"]
+    if curve.work == SUSTAINED:
+        return point.measures["tokens_per_s"] * sustained(point.measures)
     return point.measures["tflops_per_device_model"] * point.devices / 1e3
 
 

@@ -6,13 +6,14 @@
     loss           1 - E = (w - w0) / w = the sum over the parts of (w_part - w0_part) / w
 
 Work is counted in tokens, in model FLOPs where the points of a curve train several models, and in
-steps of the jobs of a shared machine.
+steps of the jobs of a shared machine.  Of a service at an open rate it is the tokens of the rate
+that it sustains: at the stated rate any number of devices that sustains it has the same tokens.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from clustersim.simulation.step.answer import Replications, RunAnswer
 from clustersim.studies.scale.answer import (
     FLOPS,
     STEPS,
+    SUSTAINED,
     TOKENS,
     PublishedResult,
     ScalingAnswer,
@@ -37,6 +39,7 @@ from clustersim.studies.scale.answer import (
     ScalingPoint,
     SkippedPoint,
     Work,
+    sustained,
 )
 from clustersim.studies.scale.arguments import (
     CurveRequest,
@@ -46,6 +49,9 @@ from clustersim.studies.scale.arguments import (
 )
 from clustersim.studies.scale.points import PlannedPoint
 
+AT_LOAD: Final = "parts of a loss are those of the time per token at the load of each point"
+"""What parts of a loss are of, where efficiency is that of the sustainable rate."""
+
 
 @dataclass(frozen=True)
 class RunPoint:
@@ -53,7 +59,7 @@ class RunPoint:
 
     Attributes
     ----------
-    work : what is counted: tokens, model FLOPs, or steps of the jobs of a shared machine
+    work : what is counted: tokens, those that a service sustains, model FLOPs, or steps of jobs
     """
 
     point: PlannedPoint
@@ -69,7 +75,10 @@ class RunPoint:
         if self.work == FLOPS:
             return numbers["tflops_per_device_model"]
         prompts_only = "ttft" in numbers and "tpot" not in numbers
-        return numbers[f"{'total_' if prompts_only else ''}tokens_per_s_per_device"]
+        tokens = numbers[f"{'total_' if prompts_only else ''}tokens_per_s_per_device"]
+        if self.work == SUSTAINED:
+            return tokens * sustained(numbers)
+        return tokens
 
     @property
     def replications(self) -> Replications | None:
@@ -179,6 +188,8 @@ def curve_of(request: CurveRequest, runs: Sequence[Run]) -> ScalingCurve:
     work: Work = TOKENS if len({point.model for point, _ in ran}) <= 1 else FLOPS
     if any(isinstance(answer, ShareAnswer) for _, answer in ran):
         work = STEPS
+    elif ran and all("sustainable_rate" in answer.measures() for _, answer in ran):
+        work = SUSTAINED
     finished = [RunPoint(point, answer, work) for point, answer in ran]
     known = [run for run in finished if request.against in (None, run.point.devices)]
     reference = known[0] if known else None
@@ -203,7 +214,7 @@ def curve_of(request: CurveRequest, runs: Sequence[Run]) -> ScalingCurve:
             SkippedPoint(point.devices, _why(run)) for point, run in pairs if id(point) not in done
         ),
         published=published,
-        cautions=tuple(_cautions(points, finished)),
+        cautions=(*_cautions(points, finished), *([AT_LOAD] if work == SUSTAINED else [])),
         assumed=dict(request.assumed),
     )
 

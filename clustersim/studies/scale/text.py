@@ -12,6 +12,7 @@ from clustersim.reports.published import metric_name, metric_value
 from clustersim.simulation.measures import HEADLINES, QUEUE_GROWTH, Measure
 from clustersim.simulation.measures import Kind as AnswerKind
 from clustersim.studies.scale.answer import (
+    SUSTAINED,
     PublishedResult,
     ScalingCurve,
     ScalingPoint,
@@ -73,7 +74,8 @@ WORDS: Final = ("memory", "scenario")
 
 def table(curve: ScalingCurve) -> list[list[str]]:
     """Return the table of a curve: its heading, then a row for each point."""
-    measures = headlines(curve.kinds, [p.measures for p in curve.points], of=SHOWN)
+    more = ["sustainable_rate"] if curve.work == SUSTAINED else []
+    measures = headlines(curve.kinds, [p.measures for p in curve.points], *more, of=SHOWN)
     heads = [
         "devices",
         *_axis_head(curve),
