@@ -97,9 +97,21 @@ class Dragonfly(Strict):
         check_queue_pairs(self.queue_pairs, self.routing)
         return self
 
-    def nodes_per_group(self, nics: int) -> int:
-        """Return the number of nodes of a group, of which each NIC has a switch."""
-        return self.switches_per_group // nics * self.nodes_per_switch
+    def check_room(self, nodes: int, nics: int) -> None:
+        """Reject more nodes than the groups hold, where each NIC of a node has a switch.
+
+        Raises
+        ------
+        ValueError
+            in one line.
+        """
+        each = self.switches_per_group // nics * self.nodes_per_switch
+        if nodes > self.groups * each:
+            raise ValueError(
+                f"nodes: {nodes:,} nodes, but the {self.groups} groups of the fabric hold"
+                f" {self.groups * each:,}, {each} each (fabric.groups, or fabric.nodes_per_switch"
+                " times switches_per_group over the NICs of a node)"
+            )
 
 
 class Torus(Strict):

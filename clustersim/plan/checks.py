@@ -130,8 +130,9 @@ def _machine(plan: Plan, devices: int, where: Where) -> list[str]:
         return []
     named = [f"{axis} {plan.degrees[axis]}" for axis in ("tensor", "pipeline", "data")]
     named += [f"context {plan.context}"] if plan.context > 1 else []
+    ranks = f"{plan.ranks} rank{'' if plan.ranks == 1 else 's'}"
     return [
-        f"{where('plan')}: {' x '.join(named)} = {plan.ranks} ranks, but the job has {devices}"
+        f"{where('plan')}: {' x '.join(named)} = {ranks}, but the job has {devices}"
         f" devices ({_fill(plan, devices)})"
     ]
 

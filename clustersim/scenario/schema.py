@@ -432,15 +432,8 @@ class ClusterUse(ClusterRecord):
 
     @model_validator(mode="after")
     def _every_node_has_a_group(self) -> Self:
-        if not isinstance(fabric := self.fabric, Dragonfly):
-            return self
-        each = fabric.nodes_per_group(len(self.node.nics.devices))
-        if self.nodes > fabric.groups * each:
-            raise ValueError(
-                f"nodes: {self.nodes:,} nodes, but the {fabric.groups} groups of the fabric hold"
-                f" {fabric.groups * each:,}, {each} each (fabric.groups, or fabric.nodes_per_switch"
-                " times switches_per_group over the NICs of a node)"
-            )
+        if isinstance(self.fabric, Dragonfly):
+            self.fabric.check_room(self.nodes, len(self.node.nics.devices))
         return self
 
 

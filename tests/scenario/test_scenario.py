@@ -22,6 +22,7 @@ from clustersim.scenario.schema import json_schema
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.sweep import sweep
+from commands import rejected
 from small import SCENARIO as SMALL
 from wrong_values import wrong_values
 
@@ -287,6 +288,15 @@ def test_more_nodes_than_the_groups_of_a_dragonfly_hold_are_refused():
     nodes = ["plan.data=640", "batch.global=1280", "cluster.nodes=640"]
     with pytest.raises(ClustersimError, match="the 4 groups of the fabric hold 512, 128 each"):
         simulate("frontier-22b", [*nodes, "cluster.fabric.groups=4"])
+
+
+def test_a_dragonfly_with_too_few_groups_is_not_shown(capsys, tmp_path):
+    """Its bisection was that of twice as many groups as the file states."""
+    text = Path(finding.find("cluster", "frontier").file).read_text(encoding="utf-8")
+    file = tmp_path / "mine.yaml"
+    file.write_text(text.replace("groups: {value: 74", "groups: {value: 37"), encoding="utf-8")
+
+    assert "the 37 groups of the fabric hold 4,736, 128 each" in rejected(capsys, "show", file)
 
 
 # --- anything at all ------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
 
+from clustersim.catalog.fabrics import Dragonfly
 from clustersim.catalog.records.accelerators import AcceleratorRecord, find_kernel_fits
 from clustersim.catalog.records.frameworks import FrameworkRecord, KernelFacts
 from clustersim.catalog.records.machines import ClusterRecord, NodeRecord
@@ -138,6 +139,11 @@ def machine_page(entry: "Entry", nodes: int | None = None) -> tuple[Page, "Mappi
     size = record.size
     if nodes is not None and nodes > size:
         raise ScenarioError(f"--nodes {nodes}: {entry.name} has {size:,} nodes")
+    try:
+        if isinstance(record.fabric, Dragonfly):
+            record.fabric.check_room(nodes or size, len(record.node.nics.devices))
+    except ValueError as problem:
+        raise ScenarioError(f"{entry.name}: {problem}") from None
     cluster, measures = measure(record, nodes or size)
     pictures = {
         "node": layouts.node(record.node, record.nic),
