@@ -4,10 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import clustersim
 from clustersim import errors
+from clustersim.catalog.reading import parse_yaml
+from small import EIGHT
 
 
 def test_the_public_names_are_listed_in_order():
@@ -186,3 +189,28 @@ def test_a_verb_that_is_no_function_suggests_one(name, meant):
     """`clustersim.run`, after the command, had no hint."""
     with pytest.raises(AttributeError, match=rf"\(did you mean '{meant}'\?\)"):
         getattr(clustersim, name)
+
+
+def test_numbers_of_numpy_are_numbers():
+    """A notebook's `np.int64(2)` was no whole number, and blamed the file of a shipped machine."""
+    plain = parse_yaml(EIGHT, "eight").data
+    given = {**plain, "cluster": {"name": "dgx-a100", "nodes": np.int64(1)}}
+    axis = {"batch.micro": np.array([1, 2])}
+
+    assert clustersim.simulate(given).step_time == clustersim.simulate(plain).step_time
+    found = clustersim.sweep(given, over=axis, jobs=1)
+    assert found.ranked == clustersim.sweep(plain, over="batch.micro=1,2", jobs=1).ranked
+    changed = clustersim.simulate(plain, {"batch.micro": np.int64(2)})
+    assert changed.step_time == clustersim.simulate(plain, {"batch.micro": 2}).step_time
+
+
+def test_limits_and_loads_may_be_texts():
+    """`limits={"memory": "60GiB"}` and `loads="1:2"` were no numbers."""
+    plain = parse_yaml(EIGHT, "eight").data
+    limits = {"memory": "1000 GiB", "mfu": "0.1 %"}
+    found = clustersim.sweep(plain, over="batch.micro=1,2", limits=limits, jobs=1)
+    load = {"concurrency": 2, "input": 64, "output": 8}
+    service = clustersim.serve("llama3-8b-h100-formats", {"load": load}, loads="1:2")
+
+    assert found.limits == {"memory_peak_bytes": 1000 * 2**30, "mfu": pytest.approx(0.001)}
+    assert [point.load for point in service.curve] == [1, 2]

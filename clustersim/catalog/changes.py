@@ -86,6 +86,20 @@ def changes_of(settings: Settings) -> tuple[Change, ...]:
     return tuple(change if isinstance(change, Change) else _of_text(change) for change in settings)
 
 
+def without_numpy(value: Any) -> Any:
+    """Return a value with numbers and arrays of numpy as plain numbers and lists.
+
+    >>> import numpy as np
+    >>> without_numpy({"a": np.int64(4), "b": [np.float64(0.5), range(2)]})
+    {'a': 4, 'b': [0.5, [0, 1]]}
+    """
+    if isinstance(value, Mapping):
+        return {key: without_numpy(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [without_numpy(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def setting_text(key: str, value: Any) -> str:
     """Return a change as ``--set`` takes it.
 
@@ -120,6 +134,7 @@ def _of_text(text: str) -> Change:
 def _of_value(key: str, value: Any) -> Change:
     if isinstance(value, Scale):
         return Change(key_path(key), value, f"{key}=x{value.factor:g}")
+    value = without_numpy(value)
     return _finite(Change(key_path(key), _scale(value) or value, setting_text(key, value)))
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from clustersim.answers import record
-from clustersim.catalog.changes import Change, Settings, changes_of
+from clustersim.catalog.changes import Change, Settings, changes_of, without_numpy
 from clustersim.catalog.checking import NONE_KNOWN, checked, unknown_keys
 from clustersim.catalog.facts import SourcedValue
 from clustersim.catalog.files import shown
@@ -343,7 +343,7 @@ def service_from_mapping(
 
 
 def _from_mapping(name: str, data: Mapping[str, Any], settings: Settings) -> LoadedScenario:
-    document = Document(name, {**UNTITLED, **data}, {(): Place(name)})
+    document = Document(name, {**UNTITLED, **without_numpy(data)}, {(): Place(name)})
     folder = Path() if name == INLINE else None
     return from_origin(Origin(name, document, folder), changes_of(settings))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from clustersim.answers import record
 from clustersim.catalog import finding
-from clustersim.catalog.changes import Change
+from clustersim.catalog.changes import Change, without_numpy
 from clustersim.catalog.files import file_hint, is_file, read_text, shown, standard_input
 from clustersim.catalog.reading import Document, Place, parse_yaml
 from clustersim.errors import ScenarioError
@@ -134,8 +134,8 @@ def scenario_text(scenario: str | Path | Mapping[str, Any]) -> str:
     if not isinstance(scenario, Mapping):
         return str(scenario)
     try:
-        return json.dumps({**UNTITLED, **scenario})
-    except (TypeError, ValueError):
+        return json.dumps({**UNTITLED, **without_numpy(scenario)})
+    except (TypeError, ValueError, RecursionError):
         raise ScenarioError(
             f"{INLINE}: holds a value that is no number, text, list or table (plain values only)"
         ) from None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Final
 
-from clustersim.catalog.changes import Change, changes_of
+from clustersim.catalog.changes import Change, changes_of, without_numpy
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import LoadedScenario, LoadedService, LoadedSharing, LoadedTrace
 from clustersim.simulation.measures import (
@@ -63,11 +63,11 @@ def read_limits(limits: Limits, kinds: Iterable[Kind], where: str) -> dict[str, 
         in one line, for an unknown measure or a value that is not a positive amount of it.
     """
     kinds, worst = tuple(kinds), dict[str, float]()
-    texts = limits
+    texts = [(text, False) for text in ([limits] if isinstance(limits, str) else limits)]
     if isinstance(limits, Mapping):
-        texts = [f"{name}={value!r}" for name, value in limits.items()]
-    for text in texts:
-        measure, amount = _limit(text, kinds, where, plain=isinstance(limits, Mapping))
+        texts = [(f"{k}={without_numpy(v)}", not isinstance(v, str)) for k, v in limits.items()]
+    for text, plain in texts:
+        measure, amount = _limit(text, kinds, where, plain=plain)
         known = worst.get(measure.name, amount)
         worst[measure.name] = min(known, amount, key=measure.order)  # the stricter one
     return worst

@@ -1,6 +1,5 @@
 """`clustersim serve SCENARIO`: the requests of a service, and how long they take."""
 
-from math import inf
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -16,7 +15,6 @@ from clustersim.cli.options import (
     print_json,
     print_rows,
 )
-from clustersim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from clustersim.render.tables import Row
@@ -51,12 +49,13 @@ def serve(
 ) -> None:
     """Simulate the requests of a service: latency, throughput, goodput."""
     from clustersim.scenario.load import load_service
+    from clustersim.simulation.service.serve import sizes_of
 
     changes = [*options.machine_settings(cluster, nodes, model), *(settings or [])]
     loaded = load_service(scenario, changes)
     options.print_remarks(loaded.origin.remarks)
     check_strict(loaded, strict=strict)
-    sizes = _sizes(loads)
+    sizes = () if loads is None else sizes_of(loads)
     place = destination(loaded.name, out, figures, as_json=as_json, force=force)
     command = command_line("serve", [scenario], set=changes, loads=loads)
     report_service(loaded, sizes, place, command, strict=strict)
@@ -119,26 +118,3 @@ def _print_curve(title: str, table: list[list[str]]) -> None:
     echo(f"\n{title}:")
     print_table(table, ["time"])
     echo()
-
-
-def _sizes(loads: str | None) -> tuple[float, ...]:
-    """Return the loads of a list or range of values."""
-    if loads is None:
-        return ()
-    from clustersim.scenario.ranges import values_of
-
-    try:
-        return tuple(_size(value) for value in values_of(loads))
-    except ValueError as problem:
-        raise ScenarioError(f"--loads {loads}: {problem}") from None
-
-
-def _size(value: str) -> float:
-    """Return a size of a load."""
-    try:
-        size = float(value)
-    except ValueError:
-        size = 0.0
-    if not 0 < size < inf:
-        raise ValueError(f"'{value}' is not a number greater than 0 (examples: 1,8,64 or 1:64)")
-    return size

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from math import log
+from math import inf, log
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from clustersim.engine.requests.replay import (
 from clustersim.errors import PlanError, ScenarioError
 from clustersim.scenario.load import LoadedService, load_service, service_from_mapping
 from clustersim.scenario.origins import INLINE
+from clustersim.scenario.ranges import values_of
 from clustersim.scenario.requests import LoadFile
 from clustersim.simulation.expectations import read_expectations
 from clustersim.simulation.garbage import garbage_collection_off
@@ -51,7 +52,7 @@ def serve(
     scenario: str | Path | Mapping[str, Any] | LoadedService,
     settings: Settings = (),
     *,
-    loads: Sequence[float] = (),
+    loads: Sequence[float] | str = (),
 ) -> ServeResult:
     """Simulate the requests of a serving scenario.
 
@@ -62,7 +63,7 @@ def serve(
     settings : changes as texts, ``["plan.tensor=4", "load.concurrency=64"]``, or as values,
         ``{"plan.tensor": 4}``
     loads : sizes of the load at which `result.curve` has the service: users, requests in a second,
-        or requests of a batch, as in the scenario
+        or requests of a batch, as in the scenario; also as a text, ``"1,8,64"`` or ``"1:64"``
 
     Returns
     -------
@@ -78,7 +79,8 @@ def serve(
     """
     began = time.perf_counter()
     with garbage_collection_off():
-        service = _Service(_loaded_from(scenario, settings), loads)
+        sizes = sizes_of(loads) if isinstance(loads, str) else loads
+        service = _Service(_loaded_from(scenario, settings), sizes)
         result = replace(service.result(), curve=service.curve())
     return replace(result, wall=time.perf_counter() - began)
 
@@ -112,6 +114,34 @@ def check_service(loaded: LoadedService) -> None:
     load = load_of(loaded)
     build_pools(loaded, prompts_of(loaded, load))
     _check_positions(loaded, int((load.inputs + load.outputs).max()))
+
+
+def sizes_of(loads: str) -> tuple[float, ...]:
+    """Return the loads of a list or range of values.
+
+    >>> sizes_of("1:8")
+    (1.0, 2.0, 4.0, 8.0)
+
+    Raises
+    ------
+    ScenarioError
+        in one line.
+    """
+    try:
+        return tuple(_size(value) for value in values_of(loads))
+    except ValueError as problem:
+        raise ScenarioError(f"--loads {loads}: {problem}") from None
+
+
+def _size(value: str) -> float:
+    """Return a size of a load."""
+    try:
+        size = float(value)
+    except ValueError:
+        size = 0.0
+    if not 0 < size < inf:
+        raise ValueError(f"'{value}' is not a number greater than 0 (examples: 1,8,64 or 1:64)")
+    return size
 
 
 def usual_loads(loaded: LoadedService) -> tuple[float, ...]:

@@ -82,7 +82,7 @@ def read_axes(over: Over, table: str | Path | None = None) -> list[SweepAxis]:
     if isinstance(over, Mapping):
         axes += [_axis_of_values(key, values) for key, values in over.items()]
     else:
-        axes += map(axis_of, over)
+        axes += map(axis_of, [over] if isinstance(over, str) else over)
     check_axes(axes)
     return axes
 
