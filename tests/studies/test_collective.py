@@ -214,3 +214,16 @@ def test_a_log_of_something_else_is_one_line(tmp_path, devices, text, message):
     log = written(tmp_path, text)
     with pytest.raises(ClustersimError, match=message):
         clustersim.collective("dgx-h100", "all-reduce", devices=devices, against=log)
+
+
+def test_faster_nics_do_not_help_where_the_library_is_the_limit():
+    """The bottleneck was a NIC of Frontier, and twice its rate changed nothing."""
+    given = {"devices": 32, "split": "MOD 8", "bytes": 2**30}
+    [plain] = clustersim.collective("frontier", "all-reduce", **given).timings
+    twice = {"settings": ["cluster.nic.bandwidth=x2"], **given}
+    [faster] = clustersim.collective("frontier", "all-reduce", **twice).timings
+    [alone] = clustersim.collective("frontier", "all-reduce", devices=32, bytes=2**30).timings
+
+    assert faster.time_s == pytest.approx(plain.time_s)
+    assert plain.bottleneck == "library"
+    assert alone.bottleneck == "n1.nic0>g0s0"

@@ -39,7 +39,8 @@ class Timing:
     busbw : bus bandwidth, what each link of a ring would need for it [B/s]
     algorithm : algorithm that the library chooses
     protocol : its protocol
-    bottleneck : the link that limits it; `latency` where that is more than half of the time
+    bottleneck : the link that limits it; `latency` where that is more than half of the time, and
+        `library` where a measured limit of the library is below the rate of the links
     time_with_s : time with background traffic; null without any [s]
     slowdown : time with background over time without; null without any
     shared_link : the link at which contention limits it longest; null where there is none

@@ -93,12 +93,19 @@ class Benchmark:
         return self.communicator.cost(self.operation, nbytes)
 
     def bottleneck(self, cost: Cost) -> str:
-        """Return the link that limits it; ``latency`` where that is more than half of the time."""
+        """Return the link that limits it; ``latency`` where that is more than half of the time.
+
+        It is ``library`` where a measured limit of the library is below the rate of the links, so
+        that faster links change nothing.
+        """
         links = self.cluster.links
         load = self.communicator.load(cost.algorithm, self.operation)
         link = load.bottleneck(links.capacities)
         if link is None or cost.latency > cost.seconds / 2:
             return "latency"
+        uncontended = load.unit / float(load.seconds_per_byte(links.capacities)[0])
+        if cost.rate < 0.99 * uncontended:
+            return "library"
         return links.names[link]
 
     def contended(self, nbytes: float) -> Contended:
