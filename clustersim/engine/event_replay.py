@@ -102,7 +102,7 @@ class EventRank(Rank):
         self._peers = [state.number(position._replace(stage=stage)) for stage in stages]
         self._receiver = (-1, -1)
         self._unsent: list[int] = []
-        self._queues: list[deque[tuple[Traffic, EventRank, int]]] = [deque(), deque()]
+        self._queues: list[deque[tuple[Traffic, Sequence[EventRank], int]]] = [deque(), deque()]
         self._when_delivered = [
             partial(self._delivered_in_background, direction) for direction in range(2)
         ]
@@ -182,8 +182,8 @@ class EventRank(Rank):
         if action.leads or (action.stage < 0 and not action.follows):
             self.next_step()
         elif self.alone and action.traffic is not None and not action.follows:
-            peer, target = self.peer(action.stage), self.inputs[at] + action.shift
-            self._send_in_background(action.direction, action.traffic, peer, target)
+            peers, target = (self.peer(action.stage),), self.inputs[at] + action.shift
+            self._send_in_background(action.direction, action.traffic, peers, target)
             self.next_step()
         else:
             self._unsent = [at - 1, at] if action.follows else [at]
@@ -207,8 +207,8 @@ class EventRank(Rank):
                 self.network.start(action.traffic, self._delivered)
                 return
             else:
-                peer = self.peer(action.stage)
-                self._send_in_background(action.direction, action.traffic, peer, target)
+                peers = (self.peer(action.stage),)
+                self._send_in_background(action.direction, action.traffic, peers, target)
         self.next_step()
 
     def _delivered(self, transfer: Transfer) -> None:
@@ -218,18 +218,19 @@ class EventRank(Rank):
         self._send_results()
 
     def _send_in_background(
-        self, direction: int, traffic: Traffic, peer: "EventRank", target: int
+        self, direction: int, traffic: Traffic, peers: "Sequence[EventRank]", target: int
     ) -> None:
         """Send without waiting, one transfer after another in each direction."""
         queue = self._queues[direction]
-        queue.append((traffic, peer, target))
+        queue.append((traffic, peers, target))
         if len(queue) == 1:
             self.network.start(traffic, self._when_delivered[direction])
 
     def _delivered_in_background(self, direction: int, transfer: Transfer) -> None:
         queue = self._queues[direction]
-        _, peer, target = queue.popleft()
-        peer.receive(target, transfer.departure)
+        _, peers, target = queue.popleft()
+        for peer in peers:
+            peer.receive(target, transfer.departure)
         if queue:
             self.network.start(queue[0][0], self._when_delivered[direction])
 
@@ -245,16 +246,19 @@ class EventRank(Rank):
         if group is None:
             return self.blocking
         peers = [rank.peer(action.stage) for rank in group]
+        if not self.blocking:
+            first = min(group, key=lambda rank: rank.number)
+            first._send_in_background(action.direction, traffic, peers, target)
+            return False
 
         def delivered(transfer: Transfer) -> None:
             for peer in peers:
                 peer.receive(target, transfer.departure)
-            if self.blocking:
-                for rank in group:
-                    rank._send_results()
+            for rank in group:
+                rank._send_results()
 
         self.network.start(traffic, delivered)
-        return self.blocking
+        return True
 
     def _run_segments(self, segments: tuple[float | Traffic, ...]) -> None:
         """Run a block whose collectives are separate operations on the links."""
@@ -304,7 +308,7 @@ class EventRank(Rank):
         stage, target = self._receiver
         inbox = ((target - addresses, sent - now) for target, sent in self.inbox.items())
         queues = (
-            [(id(traffic), peer.number, target - addresses) for traffic, peer, target in queue]
+            [(id(traffic), peers[0].number, target - addresses) for traffic, peers, target in queue]
             for queue in self._queues
         )
         return (
@@ -331,7 +335,7 @@ class EventRank(Rank):
         self._receiver = self._receiver[0], self._receiver[1] + moved
         self._unsent = [at + times * steps for at in self._unsent]
         for queue in self._queues:
-            waiting = [(traffic, peer, target + moved) for traffic, peer, target in queue]
+            waiting = [(traffic, peers, target + moved) for traffic, peers, target in queue]
             queue.clear()
             queue.extend(waiting)
 

@@ -69,7 +69,8 @@ def zipf_shares(count: int, exponent: float, ranks: int) -> list[float]:
     [1.0, 0.3333333333333333, 0.5, 0.25]
     """
     popular = [1 / rank**exponent for rank in range(1, count + 1)]
-    return [share for rank in range(ranks) for share in popular[rank::ranks]]
+    holding = min(ranks, count)  # others have none
+    return [share for rank in range(holding) for share in popular[rank::ranks]]
 
 
 def task_shares(tasks: Sequence[float], count: int, sequences: int) -> list[float]:

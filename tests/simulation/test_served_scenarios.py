@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 
 from clustersim.catalog.finding import entry_names, find
+from clustersim.errors import PlanError, ScenarioError
 from clustersim.simulation.service.result import ServeResult
 from clustersim.simulation.service.serve import serve
 from descriptions import undescribed
@@ -203,3 +204,28 @@ def test_a_pipeline_has_its_most_sequences_in_each_batch_or_in_all(engine, each)
     found = serve("llama3-70b-h100-serving", changes).answer.counts
 
     assert found.mean_batch == pytest.approx(each, rel=0.1)
+
+
+def test_few_requests_of_many_users_ended_together_in_no_time():
+    """Two requests of 64 users had 5,600,000 tokens/s, or a negative rate with speculation."""
+    service = {
+        "title": "Two requests of 64 users",
+        "cluster": {"name": "hgx-h20", "nodes": 2},
+        "model": "llama2-70b",
+        "plan": {"tensor": 2, "replicas": 4},
+        "precision": {"weights": "fp8", "kv": "fp8"},
+        "engine": "tensorrt-llm",
+        "load": {"concurrency": 64, "input": {"histogram": {"128": 3, "1024": 1}},
+                 "output": 2, "requests": 2, "warm_up": 5},
+    }  # fmt: skip
+
+    with pytest.raises(ScenarioError, match="the measured requests end together"):
+        serve(service)
+
+
+def test_experts_over_a_billion_devices_were_shared_out_without_end():
+    """The load of experts is distributed to ranks that have some, before degrees are checked."""
+    changes = {"plan.expert": 1_000_000_000, "experts": {"load": "zipf", "exponent": 0.7}}
+
+    with pytest.raises(PlanError, match="1000000000 must divide the 4 devices of a stage"):
+        serve("mixtral-h100-serving", changes)

@@ -753,6 +753,7 @@ def test_a_best_layout_without_room_for_errors_of_predictions_names_a_limit(foun
     [
         (["batch.global=3", "plan.data=2"], "no layout is possible on 8 devices"),
         (["plan={tensor: 8}", "batch.micro=1", "recompute=none"], "no key is free"),
+        (["plan.tensor=3"], "with plan.tensor=3, whose product with the other degrees is not 8"),
     ],
 )
 def test_a_search_without_a_choice_is_rejected(tmp_path, settings, message):

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from clustersim import search, simulate, size
 from clustersim.cli import app
+from clustersim.errors import PlanError
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import cluster_of
 from clustersim.simulation.step.simulate import simulate_if_it_fits
@@ -320,6 +321,13 @@ def test_a_model_that_fits_with_offload_alone_is_sized():
     assert found.layout.zero == 3
     assert found.layout.memory_bytes < 24 * 2**30
     assert "parameters on the host" in {r.label: r.text for r in rows(found)}["layout"]
+
+
+def test_a_degree_that_no_layout_can_have_was_an_internal_error():
+    """One device and two tensor ranks."""
+    message = "on 1 device with plan.tensor=2, whose product with the other degrees is not 1"
+    with pytest.raises(PlanError, match=message):
+        size("gh200-96gb", nodes=1, model="llama3-8b", tokens=1e9, settings=["plan.tensor=2"])
 
 
 def test_the_stated_kind_of_price_is_used():

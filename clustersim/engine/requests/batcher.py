@@ -296,8 +296,10 @@ class Batcher:
         self.undisturbed += 1
         if work.decoding:
             self.emitted += self._gain * work.decoding
-            for request in self.sequences.advance():
-                self._finish_sequence(request, now)
+            ended = self.sequences.advance()
+            blocks = [self._finish_sequence(request) for request in ended]
+            for request, own in zip(ended, blocks, strict=True):  # when all their tokens count
+                self._return(request, own, now)
         for request, tokens in work.chunks:
             request.processed += tokens
             if request.processed == request.prompt:
@@ -335,11 +337,12 @@ class Batcher:
         else:
             self._return(request, request.blocks, now)
 
-    def _finish_sequence(self, request: Request, now: float) -> None:
+    def _finish_sequence(self, request: Request) -> int:
+        """Count the tokens of a request with its last one; return its KV blocks."""
         left = self.sequences.leave(request)
         self.emitted -= left.gained - (request.output - request.emitted)
         request.emitted = request.output
-        self._return(request, request.blocks + left.blocks, now)
+        return request.blocks + left.blocks
 
     def _return(self, request: Request, blocks: int, now: float) -> None:
         """Take back the KV blocks of a request with all its tokens."""

@@ -67,6 +67,8 @@ def service_energy(
     device = sum(watts) / devices
     power = machine.of(device).total * devices / machine.devices
     output, total = rates["output_tokens_per_s"], rates["total_tokens_per_s"]
+    if not output:
+        return "no tokens are generated in the time that is measured"
     return ServiceEnergy(
         power_w=power,
         device_w=device,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.changes import Settings
+from clustersim.engine.requests.completed import CompletedRequests
 from clustersim.engine.requests.replay import (
     ReplayedRequests,
     RequestLoad,
@@ -46,6 +47,9 @@ NEAR: Final = 1.02
 
 FEWER: Final = (32, 16, 8, 4, 2)
 """Loads of a usual curve, as parts of the load of the scenario."""
+
+TOGETHER: Final = 0.25
+"""Share of the usual time of some requests within which they end together."""
 
 
 def serve(
@@ -300,7 +304,7 @@ class _Service:
         """Return what happens to requests, and of those at a rate whether it is sustained."""
         if given.rate is None:
             replayed = replay_requests(load, self._deployment)
-            if not replayed.seconds:
+            if replayed.seconds <= TOGETHER * _usual_seconds(replayed.measured, load):
                 raise ScenarioError(
                     f"{self._loaded.where('load', 'requests')}: the measured requests end together"
                     " with those of the warm-up, so that no time is measured (use more)"
@@ -346,3 +350,15 @@ def _check_positions(loaded: LoadedService, longest: int) -> None:
             f" '{model.name}' has {model.sequence:,} positions"
             f" ({longest - model.sequence:,} too many)"
         )
+
+
+def _usual_seconds(measured: CompletedRequests, load: RequestLoad) -> float:
+    r"""Return in which time users complete some requests, by Little's law; 0 for open loads [s].
+
+    .. math:: n L / N
+
+    with n requests of a mean latency L, of N users.
+    """
+    if not load.closed:
+        return 0.0
+    return float((measured.finish - measured.arrival).sum()) / load.users

@@ -60,7 +60,8 @@ class LayoutSearch:
             raise PlanError("\n".join(problems))
         space = Space(bounds.jobs, Choices(loaded, fixed, values))
         if not space.valid:
-            raise PlanError(space.excluded.most_common(1)[0][0])
+            problems = [problem for problem, _ in space.excluded.most_common(1)]
+            raise PlanError(*(problems or [space.choices.lacking]))
         self._capacity = float(bounds.jobs.cluster.accelerator.memory_capacity)
         self._layouts = space.layouts
         parts = [part_bounds(bounds, layouts, self._capacity) for layouts in space.layouts]

@@ -320,9 +320,11 @@ def _check_spaces(bases: Sequence[Base]) -> None:
     if any(base.space.valid for base in bases):
         return
     rules = excluded_by_rule(bases)
-    why = f", most of {possible:,} by: {rules.most_common(1)[0][0]}" if rules else ""
+    if not rules:
+        raise ScenarioError(f"{first.name}: {bases[0].space.choices.lacking}")
     raise ScenarioError(
-        f"{first.name}: no layout is possible on {first.scenario.devices:,} devices{why}"
+        f"{first.name}: no layout is possible on {first.scenario.devices:,} devices, most of"
+        f" {possible:,} by: {rules.most_common(1)[0][0]}"
     )
 
 

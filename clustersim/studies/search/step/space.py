@@ -128,6 +128,17 @@ class Choices:
         return Choices(self._loaded, FREE)
 
     @property
+    def lacking(self) -> str:
+        """Why divisibility generates no layout: the degrees that are set."""
+        plan, devices = self._given.plan, self._given.devices
+        degrees = {key: getattr(plan, axis) for key, axis in zip(DEGREES, AXES, strict=True)}
+        stated = {key: each for key, each in degrees.items() if key in self._fixed and each > 1}
+        fixed = ", ".join(f"{key}={each}" for key, each in stated.items())
+        of_fixed = f" with {fixed}, whose product with the other degrees is not {devices:,}"
+        on = f"{devices:,} device{'s' * (devices > 1)}"
+        return f"no layout is possible on {on}{of_fixed if fixed else ''}"
+
+    @property
     def count(self) -> int:
         """Layouts that divisibility generates."""
         below = len(self.microbatches) * len(self.shardings) * len(self.shapes)
@@ -249,6 +260,7 @@ class Space:
 
     Attributes
     ----------
+    choices : the values of each key
     rules : that exclude layouts
     possible : layouts that divisibility generates [count]
     unknown : those of which no rule was applied, as the time was over [count]
@@ -267,7 +279,7 @@ class Space:
         self.possible = choices.count
         choices = choices.own if own else choices
         self.unknown = self.possible - choices.count
-        self._choices, self._deadline = choices, deadline
+        self.choices, self._deadline = choices, deadline
         intervals = [one.every for one in choices.recomputations if one.mode == "full"]
         self.rules = LayoutRules(jobs, intervals)
         self.excluded: Counter[str] = Counter()
@@ -293,7 +305,7 @@ class Space:
 
     def _meshes(self) -> Iterator[tuple[Mesh, list[tuple[str, ...]]]]:
         """Yield meshes without an order, each with all its orders."""
-        choices = self._choices
+        choices = self.choices
         below = len(choices.microbatches) * len(choices.shardings) * len(choices.shapes)
         for degrees in choices.degrees:
             orders = choices.orders(degrees)
@@ -305,8 +317,8 @@ class Space:
                     yield mesh, orders
 
     def _cells(self, mesh: Mesh, orders: int) -> Iterator[Cell]:
-        below = orders * len(self._choices.shardings) * len(self._choices.shapes)
-        for micro, shared in self._choices.microbatches:
+        below = orders * len(self.choices.shardings) * len(self.choices.shapes)
+        for micro, shared in self.choices.microbatches:
             cell = Cell(mesh, micro, shared)
             if problem := self.rules.of_cell(cell):
                 self.excluded[problem] += below
@@ -314,9 +326,9 @@ class Space:
                 yield cell
 
     def _shardings(self, mesh: Mesh, cells: int) -> Iterator[Sharding]:
-        for sharding in self._choices.shardings:
+        for sharding in self.choices.shardings:
             if problem := self.rules.of_sharding(mesh, sharding):
-                self.excluded[problem] += cells * len(self._choices.shapes)
+                self.excluded[problem] += cells * len(self.choices.shapes)
             else:
                 yield sharding
 
@@ -328,7 +340,7 @@ class Space:
         different, place = np.unique(counts, return_inverse=True)
         occurs = np.bincount(place.ravel())
         kept, rows = [], []
-        for shape in self._choices.shapes:
+        for shape in self.choices.shapes:
             self._deadline.check()
             problems = [self.rules.of_shape(shape, stages, n) for n in different.tolist()]
             for problem, times in zip(problems, occurs.tolist(), strict=True):
