@@ -324,12 +324,12 @@ def format_seconds(seconds: float, digits: int = 4) -> str:
 
 
 def format_number(value: float, digits: int = 4) -> str:
-    """Return a number to some digits; a larger one whole, not with an exponent.
+    """Return a number to some digits; a larger one whole, with an exponent from 10^15 on.
 
-    >>> format_number(61.2345), format_number(16384.2), format_number(999.6, 3)
-    ('61.23', '16,384', '1,000')
+    >>> format_number(61.2345), format_number(16384.2), format_number(999.6, 3), format_number(2e99)
+    ('61.23', '16,384', '1,000', '2e+99')
     """
-    whole = abs(value) >= 10**digits - 0.5
+    whole = 10**digits - 0.5 <= abs(value) < 1e15
     return f"{value:,.0f}" if whole else f"{value:,.{digits}g}"
 
 
