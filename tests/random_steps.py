@@ -1,11 +1,22 @@
-"""Random training steps of all shipped machines, models, layouts and frameworks."""
+"""Seeds, and random training steps of all shipped machines, models, layouts and frameworks."""
 
 from functools import cache
+
+import pytest
 
 from clustersim.catalog.finding import entry_names, find
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.program.schedules import SCHEDULES
 from clustersim.simulation.step.simulate import simulate
+
+
+def random_cases(large, count):
+    """Return seeds from 0; those after some of the large tests are exhaustive."""
+    exhaustive = pytest.mark.exhaustive
+    return [
+        *range(large),
+        *(pytest.param(seed, marks=exhaustive) for seed in range(large, count)),
+    ]
 
 
 @cache

@@ -14,8 +14,7 @@ from clustersim.program.operations import Operations
 from clustersim.program.schedules import SCHEDULES
 from clustersim.simulation.step.simulate import simulate
 from clustersim.traffic import Traffic
-from tests.random_cases import random_cases
-from tests.random_steps import random_steps
+from tests.random_steps import random_cases, random_steps
 
 SMALL = ("frontier-22b", "batch.global=32", "recompute=none")
 TENSOR = (

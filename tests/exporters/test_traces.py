@@ -14,8 +14,7 @@ from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import load_any
 from clustersim.scenario.origins import scenario_text
 from tests.chakra_files import TYPES, read_chakra
-from tests.random_cases import random_cases
-from tests.random_steps import random_steps
+from tests.random_steps import random_cases, random_steps
 
 SMALL = ["batch.global=32", "recompute=none"]
 PIPELINE = [

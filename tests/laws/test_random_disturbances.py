@@ -27,8 +27,7 @@ from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from clustersim.traffic import Traffic
-from tests.random_cases import random_cases
-from tests.random_steps import random_steps
+from tests.random_steps import random_cases, random_steps
 
 CHANGE = 1e-6
 """Maximum change of a step by a disturbance of a billionth, share of the step."""

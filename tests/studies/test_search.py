@@ -46,7 +46,7 @@ from clustersim.timeline import FORWARD
 from clustersim.units import GIB
 from commands import output, printed
 from small import small
-from tests.random_cases import random_cases
+from tests.random_steps import random_cases
 
 LARGE = pytest.mark.large
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import clustersim
-from tests.random_cases import random_cases
+from tests.random_steps import random_cases
 
 EIGHTHS = 8
 """Instants at which requests in the service are counted."""

@@ -14,7 +14,7 @@ from benchmarks.table import Table
 from benchmarks.timing import CommandError, cost_of
 from clustersim.cli import main as clustersim
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def benchmark(*arguments):

@@ -16,7 +16,7 @@ from clustersim.metrics.attribution import PARTS
 from clustersim.program.schedules import SCHEDULES
 from clustersim.reports.step.files import FILES
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")])
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]

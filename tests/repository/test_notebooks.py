@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-FOLDER = Path(__file__).parent.parent / "docs" / "notebooks"
+FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
 NAMES = sorted(path.name for path in FOLDER.glob("*.ipynb"))
 
 

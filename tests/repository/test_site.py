@@ -21,7 +21,7 @@ from tools.site.catalogue import KINDS
 
 pytestmark = pytest.mark.large
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MAX_TEXT = 40_000
 """Characters of the text of a page, at most."""
 

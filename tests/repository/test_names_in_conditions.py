@@ -19,7 +19,7 @@ import pytest
 from clustersim.catalog.finding import entry_names as files_of
 from clustersim.catalog.finding import find, shipped
 
-PACKAGE = Path(__file__).parents[1] / "clustersim"
+PACKAGE = Path(__file__).parents[2] / "clustersim"
 
 KINDS = ("accelerator", "cluster", "node", "library", "model", "framework")
 
