@@ -109,8 +109,9 @@ class Dragonfly(Strict):
         if nodes > self.groups * each:
             raise ValueError(
                 f"nodes: {nodes:,} nodes, but the {self.groups} groups of the fabric hold"
-                f" {self.groups * each:,}, {each} each (fabric.groups, or fabric.nodes_per_switch"
-                " times switches_per_group over the NICs of a node)"
+                f" {self.groups * each:,}, {each} each: {self.switches_per_group} switches of"
+                f" {self.nodes_per_switch} nodes, of which a node takes {nics}, one for each NIC"
+                " (more fabric.groups, fabric.switches_per_group or fabric.nodes_per_switch)"
             )
 
 

@@ -93,7 +93,11 @@ class Machine:
             "model": self.model,
             "precision": self.precision or usual_precision(use, formats),
         }
-        return data, {} if self.precision else assumed, use
+        assumed = {} if self.precision else assumed
+        if _model(self.model).experts:
+            data["experts"] = {"load": "balanced"}
+            assumed["experts.load"] = "all experts get as many tokens; zipf is an uneven load"
+        return data, assumed, use
 
 
 def step_draft(

@@ -94,6 +94,8 @@ def is_notable(key: str, values: Mapping[str, Any]) -> bool:
         return bool(order != usual)
     if key == "plan.schedule" and values.get("plan.pipeline") == 1:
         return False
+    if key == "plan.expert" and values.get("plan.expert_tensor", 1) > 1:
+        return True  # next to which it is not clear without experts
     return key not in plain or values[key] != plain[key]
 
 
