@@ -319,8 +319,8 @@ def _reserve(room: Room) -> str:
         return ""
     kept = (room.reserve - room.missing) / GIB
     return (
-        f", of which {kept:.1f} GiB unused blocks of the allocator, which would keep"
-        f" {room.missing / GIB:.1f} more"
+        f", of which {kept:.1f} GiB are unused blocks of the allocator (with more room it would"
+        f" keep {room.missing / GIB:.1f} GiB more)"
     )
 
 

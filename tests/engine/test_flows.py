@@ -125,7 +125,7 @@ def test_all_problems_of_a_file_are_printed_together(file):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "is not JSON: Expecting property name"),
+        ("{", ":1: is not JSON .Expecting property name"),
         ("[]", "has no list 'cases'"),
         ('{"cases": {}}', "has no list 'cases'"),
     ],

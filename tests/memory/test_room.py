@@ -89,8 +89,8 @@ def test_what_an_allocator_could_free_is_named_where_there_is_no_room_for_it():
 
     assert numbers == (30 * GIB, 12 * GIB, 40 * GIB)
     assert found.reason == (
-        "fits: 40.0 of 40.0 GiB on stage 0, of which 10.0 GiB unused blocks of the allocator,"
-        " which would keep 2.0 more"
+        "fits: 40.0 of 40.0 GiB on stage 0, of which 10.0 GiB are unused blocks of the allocator"
+        " (with more room it would keep 2.0 GiB more)"
     )
 
 

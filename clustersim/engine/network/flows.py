@@ -139,8 +139,12 @@ def read_flow_cases(path: Path) -> list[FlowCase]:
         raise ScenarioError(f"{path}: is not a file of flows (nested too deeply)") from None
     except ScenarioError:
         raise
-    except ValueError as error:
-        raise ScenarioError(f"{path}: is not JSON: {error}") from error
+    except json.JSONDecodeError as error:
+        keys = '{"cases": [{"id": "a", "links": [...], "flows": [...]}]}'
+        place = f"{path}:{error.lineno}"
+        raise ScenarioError(f"{place}: is not JSON ({error.msg}; expected {keys})") from None
+    except ValueError:
+        raise ScenarioError(f"{path}: is not JSON (a number is too long)") from None
     if not isinstance(content, dict) or not isinstance(content.get("cases"), list):
         raise ScenarioError(f"{path}: has no list 'cases' (expected {{\"cases\": [...]}})")
     try:
