@@ -15,7 +15,7 @@ from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.simulate import simulate
 from tests.random_steps import devices_of_node, divisors
 
-CASES = 250
+CASES = 200
 """Steps of a seed; eight seeds run in CI."""
 
 
@@ -24,6 +24,7 @@ def fat_tree(rng):
     nodes, leaves = rng.randint(1, 3), rng.randint(1, 4)
     return {
         "name": "meta-24k",
+        "size": 24,
         "nodes": rng.choice([2, 3, 4]),
         "fabric": {
             "rail_optimised": rng.random() < 0.3,
@@ -40,6 +41,7 @@ def dragonfly(rng):
     """Return a dragonfly of small groups, with few links between them."""
     return {
         "name": "frontier",
+        "size": 12,
         "nodes": rng.choice([2, 3, 4]),
         "fabric": {
             "groups": rng.choice([12, 16]),
@@ -53,7 +55,8 @@ def dragonfly(rng):
 
 def torus(rng):
     """Return a part of a torus, whose nodes are devices."""
-    return {"name": "fugaku", "nodes": rng.choice([8, 12, 16])}
+    fabric = {"shape": [2, 2, 2, 2, 3, 2], "ring": [2, 2, 2, 0, 3, 0]}
+    return {"name": "fugaku", "size": 96, "nodes": rng.choice([8, 12, 16]), "fabric": fabric}
 
 
 def disturbance(rng, devices, nodes):
@@ -74,7 +77,7 @@ def random_step(rng):
     """Return a step of few layers and microbatches; most are legal."""
     cluster = rng.choice([fat_tree, fat_tree, dragonfly, torus])(rng)
     devices = rest = cluster["nodes"] * devices_of_node(cluster["name"])
-    tensor = rng.choice([each for each in divisors(rest) if each <= 16])
+    tensor = rng.choice([each for each in divisors(rest) if each <= 8])
     rest //= tensor
     stages = rng.choice([each for each in divisors(rest) if each <= 4])
     data = rest // stages
@@ -134,7 +137,7 @@ def test_random_steps_are_the_same_folded_or_not():
 
 @pytest.mark.large
 @pytest.mark.parametrize("seed", range(8))
-def test_two_thousand_random_steps_are_the_same_folded_or_not(seed):
+def test_many_random_steps_are_the_same_folded_or_not(seed):
     """Most of them have replicas that are folded."""
     assert check_folding(CASES, seed) > CASES / 4
 
