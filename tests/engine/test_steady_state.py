@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clustersim.engine.clock import time_grid
@@ -97,8 +97,16 @@ def assert_same(one, other):
     assert (one.activities, one.solves) == (other.activities, other.solves)
 
 
+LONGER_THAN_ITS_GRID = Case(
+    Shape("v-min", 4, 56, 2), 10.0, 1.0, 0.0, 0.0, (0.5, 1.0, 1.5, 1.2904883507157354),
+    blocking=False, overlapped=False,
+)  # fmt: skip
+"""A step of 2,129 s whose instants are exact up to 2,048 s: the last ones are rounded."""
+
+
 @MANY
 @given(cases())
+@example(LONGER_THAN_ITS_GRID)
 def test_derived_periods_are_those_of_the_replay_that_runs_them(case):
     """Skipping periods changes no instant, whatever the schedule, the stages and the sends."""
     program = case.program()
