@@ -169,7 +169,9 @@ def test_derived_periods_of_separate_collectives_are_those_of_the_replay_that_ru
     assert_same(events_of(program, skip=True)[0], events_of(program, skip=False)[0])
 
 
-@pytest.mark.parametrize("name", ["1f1b", "interleaved-1f1b", "zb-h1"])
+@pytest.mark.parametrize(
+    "name", ["1f1b", pytest.param("interleaved-1f1b", marks=pytest.mark.large), "zb-h1"]
+)
 def test_most_of_a_long_batch_with_separate_collectives_is_derived(name):
     """One million activities on 8 devices were replayed for 18 s: nine in ten steps are derived."""
     shape = Shape(name, 4, 4000, SCHEDULES[name].chunks[0])

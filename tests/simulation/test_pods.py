@@ -59,7 +59,7 @@ ACROSS_PODS = {
 """Six of eight replicas fill the uplinks of their pod alone, which slowed the other two as well."""
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(uneven_jobs())
 @example(ACROSS_PODS)
 def test_a_job_that_fills_pods_unevenly_is_the_same_folded_or_not(job):

@@ -15,7 +15,7 @@ from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import BACKWARD, FORWARD
 from wrong_values import wrong_values
 
-MODEST = settings(max_examples=20, deadline=None)
+MODEST = settings(max_examples=12, deadline=None)
 DENSE = ("gpt3-2.7b", {"tensor": 4, "data": 2}, (4, 1, 2048))
 EXPERTS = ("mixtral-8x7b", {"tensor": 1, "data": 8, "expert": 8}, (8, 1, 2048))
 
