@@ -11,7 +11,7 @@ from clustersim.scenario.load import load_service
 from clustersim.simulation.measures import measures_of
 from clustersim.simulation.service import steady_state
 from clustersim.studies.search.files import bound_chart
-from clustersim.studies.search.searching import own_layout
+from clustersim.studies.search.searching import own_values
 from clustersim.studies.search.service.candidates import bounded_layouts
 from clustersim.studies.search.text import format_changes, rows
 from wrong_values import wrong_values
@@ -326,7 +326,7 @@ def test_a_service_without_pools_is_compared_by_its_own_degrees():
     loaded = load_service("llama3-70b-h100-serving", {"plan": {"tensor": 4, "replicas": 2}})
     pools = load_service("llama3-70b-h100-serving", {"plan": {"prefill": {}, "decode": {}}})
 
-    found = own_layout(loaded, keys)
+    found = own_values(loaded, keys)
     assert {key for key in found if key.startswith("plan.")} == {"plan.tensor", "plan.replicas"}
     assert format_changes(found | {"precision.kv": None}) == "tensor 4, replicas 2"
-    assert [*own_layout(pools, keys)] == keys
+    assert [*own_values(pools, keys)] == keys

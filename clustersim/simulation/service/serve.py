@@ -49,7 +49,8 @@ FEWER: Final = (32, 16, 8, 4, 2)
 """Loads of a usual curve, as parts of the load of the scenario."""
 
 TOGETHER: Final = 0.25
-"""Share of the usual time of some requests within which they end together."""
+"""Share of the usual time of some requests within which they end together; chosen, as requests of a
+steady load, and those of whole batches, take most of that time."""
 
 
 def serve(

@@ -31,6 +31,9 @@ from clustersim.traffic import Traffic
 COPIES: Final = {"device-to-host": Cluster.to_host, "host-to-device": Cluster.from_host}
 """Copies that background traffic may consist of, in addition to collectives."""
 
+BELOW: Final = 0.99
+"""Share of the rate of the links below which the library limits a collective, not rounding."""
+
 
 class Background(NamedTuple):
     """Concurrent traffic, which is repeated: ``all-to-all 64MiB on 0-31``."""
@@ -104,7 +107,7 @@ class Benchmark:
         if link is None or cost.latency > cost.seconds / 2:
             return "latency"
         uncontended = load.unit / float(load.seconds_per_byte(links.capacities)[0])
-        if cost.rate < 0.99 * uncontended:
+        if cost.rate < BELOW * uncontended:
             return "library"
         return links.names[link]
 

@@ -440,7 +440,7 @@ def _differences(layouts: Found, found: Search) -> Iterator[LayoutDifference]:
     if second is not None:
         yield _compared("second", best, second.settings, second.answer, by)
     base, _ = layouts.base(best.at)
-    values = own_layout(base, best.settings)
+    values = own_values(base, best.settings)
     variant, why = layouts.own(best.at)
     if variant is not None:
         run = found.replay(variant)
@@ -457,7 +457,7 @@ def _differences(layouts: Found, found: Search) -> Iterator[LayoutDifference]:
     yield LayoutDifference("scenario", _other(best, values), why=why)
 
 
-def own_layout(base: LoadedScenario, keys: Collection[str]) -> dict[str, Any]:
+def own_values(base: LoadedScenario, keys: Collection[str]) -> dict[str, Any]:
     """Return the values of a scenario for the keys of another layout.
 
     A service without pools has those of its replicas instead of those of pools, without the degrees

@@ -60,8 +60,8 @@ class LayoutSearch:
             raise PlanError("\n".join(problems))
         space = Space(bounds.jobs, Choices(loaded, fixed, values))
         if not space.valid:
-            problems = [problem for problem, _ in space.excluded.most_common(1)]
-            raise PlanError(*(problems or [space.choices.lacking]))
+            most = space.excluded.most_common(1)
+            raise PlanError(most[0][0] if most else space.choices.lacking)
         self._capacity = float(bounds.jobs.cluster.accelerator.memory_capacity)
         self._layouts = space.layouts
         parts = [part_bounds(bounds, layouts, self._capacity) for layouts in space.layouts]
