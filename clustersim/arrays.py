@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +16,6 @@ SPARSE = 12
 
 FEW = 1024
 """Rows up to which comparing their bytes is faster than sorting their columns."""
-
-
-def larger(value: Any, other: Any) -> Any:
-    """Return the larger one of two numbers, of each pair where the first is an array.
-
-    >>> larger(2.0, 1.0), larger(np.array([0.5, 2.0]), 1.0).tolist()
-    (2.0, [1.0, 2.0])
-    """
-    return np.maximum(value, other) if isinstance(value, np.ndarray) else max(value, other)
 
 
 def ranges(first: Integers, counts: Integers) -> Integers:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from clustersim.answers import in_brief
-from clustersim.arrays import Floats, larger
+from clustersim.arrays import Floats
 from clustersim.bounded_cache import BoundedCache
 from clustersim.cost.kernels.attention import flash_seconds
 from clustersim.cost.kernels.products import gemm_seconds
@@ -202,7 +202,7 @@ def _seconds(
     if isinstance(kernel, Overlapped):
         inner, transfer = chain_seconds(kernel.kernels, device, moved), moved(kernel.moved)
         whole = overlapped_seconds(inner.compute, transfer, occupied)
-        exposed = larger(transfer - inner.compute, 0.0)
+        exposed = _larger(transfer - inner.compute, 0.0)
         slowed = Seconds(slowed=whole - inner.compute - exposed)
         return inner + _communication(kernel.moved, exposed) + slowed
     if isinstance(kernel, Collective):
@@ -246,5 +246,10 @@ def overlapped_seconds(compute: float, moved: float, occupied: float) -> float:
     with C = `compute`, T = `moved` and o = `occupied`: while the collective runs, the kernels have
     1 - o of the device. Their memory traffic is assumed to leave room for the collective.
     """
-    seconds: float = larger(moved, compute + occupied * moved)
+    seconds: float = _larger(moved, compute + occupied * moved)
     return seconds
+
+
+def _larger(value: Any, other: Any) -> Any:
+    """Return the larger one of two numbers, of each pair where the first is an array."""
+    return np.maximum(value, other) if isinstance(value, np.ndarray) else max(value, other)
