@@ -36,6 +36,7 @@ from clustersim.studies.search.step.lower_bound.layout_values import (
     Layout,
     Mesh,
     Shape,
+    Sharding,
 )
 from clustersim.studies.search.step.lower_bound.memory_bound import first_forwards
 from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
@@ -44,6 +45,7 @@ from clustersim.studies.search.step.space import FREE, Choices, Space
 from clustersim.studies.search.text import distinct, rows
 from clustersim.timeline import FORWARD
 from clustersim.units import GIB
+from clustersim.workload.ops import Recompute
 from commands import output, printed
 from small import small
 from tests.random_steps import random_cases
@@ -167,6 +169,19 @@ def test_a_step_with_states_on_the_host_is_bounded_by_its_copies():
     times, _, _ = ratios(*JOBS["optimiser on the host"], count=20)
 
     assert median(times) > 0.9
+
+
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_a_step_with_sharded_weights_is_bounded_by_their_gathers(recompute):
+    """Each microbatch gathers them over PCIe: `size` replayed layouts of 20 times the best step."""
+    machine = ["cluster={name: server-8xl40s, nodes: 4}", "framework=pytorch-fsdp", "precision=bf16"]
+    loaded = load("megatron21-t1-1.7b", [*machine, "plan={data: 32}", "batch.global=256"])
+    shape = Shape("1f1b", recompute=Recompute(recompute))
+    layout = Layout(Cell(Mesh(1, 1, 32, 1), 1), shape, Sharding(3))
+    (least,) = StepBounds(loaded).of([layout])
+    step = simulate(loaded.changed(layout.settings)).step_time
+
+    assert 0.8 * step < least <= step
 
 
 @pytest.mark.parametrize("job", ["with experts", "sharded weights", "offload"])

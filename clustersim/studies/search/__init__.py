@@ -3,11 +3,12 @@
 from clustersim.studies.search.answer import BestSharing, RankedLayout, SearchAnswer
 from clustersim.studies.search.searching import search
 from clustersim.studies.search.step.arguments import fixed_keys
-from clustersim.studies.search.step.fastest import LayoutSearch
+from clustersim.studies.search.step.fastest import FastestLayout, LayoutSearch
 from clustersim.studies.search.step.offloads import offloads_of
 
 __all__ = [
     "BestSharing",
+    "FastestLayout",
     "LayoutSearch",
     "RankedLayout",
     "SearchAnswer",

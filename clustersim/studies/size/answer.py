@@ -1,13 +1,17 @@
 """The answer of a sizing: what ``size --json`` prints."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from clustersim.answers import Presentable, record
+
+GAP: Final = 0.01
+"""A layout is accepted if no other can be faster by more; sizes differ by more than that."""
 
 
 @record
 class SizeLayout:
-    """The layout with which a model trains fastest, or within 1 % of that.
+    """The layout with which a model trains fastest, or within a gap of that.
 
     Attributes
     ----------
@@ -24,6 +28,8 @@ class SizeLayout:
     step_time_s : time of a step [s]
     memory_bytes : peak of the fullest stage [B]
     tight : whether it fits in memory with less room than the errors of predictions
+    gap : by how much another layout can be faster at most, share of the step time: 0.01 or less,
+        0.05 for sizes that are compared; more where the search ended before it was proven
     """
 
     tensor: int
@@ -41,6 +47,7 @@ class SizeLayout:
     step_time_s: float
     memory_bytes: float
     tight: bool
+    gap: float
 
 
 @record

@@ -19,17 +19,14 @@ from clustersim.scenario.load import Loaded, from_mapping
 from clustersim.scenario.machine import load_cluster, usual_sequence
 from clustersim.scenario.schema import ClusterUse
 from clustersim.simulation.step.result import Result
-from clustersim.studies.search import LayoutSearch, fixed_keys, offloads_of
-from clustersim.studies.size.answer import SizeLayout
+from clustersim.studies.search import FastestLayout, LayoutSearch, fixed_keys, offloads_of
+from clustersim.studies.size.answer import GAP, SizeLayout
 from clustersim.workload.flops import attention_flops, model_flops
 from clustersim.workload.model import build_model
 from clustersim.workload.ops import Recompute
 
-GAP: Final = 0.01
-"""A layout is accepted if no other can be faster by more; sizes differ by more than that."""
-
 COMPARED_GAP: Final = 0.05
-"""The same for sizes on the way to the answer and next to it: a third of the replays."""
+"""The same as `GAP` for sizes on the way to the answer and next to it: a third of the replays."""
 
 FIXED: Final = (
     *("plan.context", "plan.context_method", "plan.expert", "plan.expert_tensor"),
@@ -118,7 +115,7 @@ class ModelLayouts:
                     raise
                 continue  # not allowed by the framework, the machine or the layout
             if found is not None:
-                return Trained(_layout(found.loaded, found.result), found.result, found.loaded)
+                return Trained(_layout(found), found.result, found.loaded)
         return None
 
     def _search(self, offload: tuple[str, ...]) -> LayoutSearch:
@@ -149,8 +146,8 @@ def least_nodes(model: str, machine: Machine, tokens: float, seconds: float) -> 
     return each * tokens / (peak * machine.per_node * seconds)
 
 
-def _layout(loaded: Loaded, result: Result) -> SizeLayout:
-    given = loaded.scenario
+def _layout(found: FastestLayout) -> SizeLayout:
+    given, result = found.loaded.scenario, found.result
     plan, batch = given.plan, given.batch
     return answer_from(
         SizeLayout,
@@ -163,6 +160,7 @@ def _layout(loaded: Loaded, result: Result) -> SizeLayout:
         step_time_s=result.step_time,
         memory_bytes=result.memory.fullest.peak,
         tight=result.memory.tight,
+        gap=found.gap,
     )
 
 

@@ -23,10 +23,9 @@ from clustersim.scenario.machine import (
     usual_framework,
     usual_precision,
 )
-from clustersim.studies.size.answer import SizeAnswer
+from clustersim.studies.size.answer import GAP, SizeAnswer
 from clustersim.studies.size.layouts import (
     COMPARED_GAP,
-    GAP,
     Machine,
     ModelLayouts,
     Trained,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from clustersim.render.tables import Row, percent
-from clustersim.studies.size.answer import LawOptimum, SizeAnswer, SizeLayout, TrainedSize
+from clustersim.studies.size.answer import GAP, LawOptimum, SizeAnswer, SizeLayout, TrainedSize
 from clustersim.units import (
     GIB,
     counted,
@@ -55,7 +55,7 @@ def rows(answer: SizeAnswer) -> Iterator[Row]:
     yield Row("law", f"{law.law}, {law.source}: {range_text(law)}{note}")
     yield Row("model", f"{answer.model}: {_shape(answer)}")
     yield Row("steps", _steps(answer))
-    yield Row("layout", f"{format_layout(answer.layout)}, {answer.framework} in {answer.precision}")
+    yield Row("layout", _layout(answer))
     yield Row("loss", _loss(answer))
     if answer.question == "model":
         yield from _neighbours(answer)
@@ -93,6 +93,13 @@ def _steps(answer: SizeAnswer) -> str:
         f" {format_seconds(answer.layout.step_time_s)} for {answer.layout.batch:,} sequences of"
         f" {answer.layout.sequence:,} tokens"
     )
+
+
+def _layout(answer: SizeAnswer) -> str:
+    text = f"{format_layout(answer.layout)}, {answer.framework} in {answer.precision}"
+    if answer.layout.gap <= GAP:
+        return text
+    return f"{text}; another one may be up to {percent(answer.layout.gap)} faster"
 
 
 def format_layout(layout: SizeLayout) -> str:

@@ -1,10 +1,13 @@
 """The fastest layout of a scenario in one process, by a gap that can be reduced afterwards.
 
 space --bounds--> layouts, the least bound first --replays--> best --smaller gap--> more replays
+
+Where links are shared, bounds are far below the steps and replays are long.  A search ends when
+many transfers were replayed without a better layout, at the gap that is left.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +20,12 @@ from clustersim.studies.search.step.candidates import part_bounds
 from clustersim.studies.search.step.lower_bound.layout_values import Layout
 from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.step.space import NO_VALUES, Choices, Space
+
+PATIENCE: Final = 25_000
+"""Transfers and collectives that are replayed without a better layout before a search ends."""
+
+AROUND: Final = 2_000
+"""Of these, as many as what surrounds the replay of a layout takes time."""
 
 
 class FastestLayout(NamedTuple):
@@ -74,12 +83,14 @@ class LayoutSearch:
         )
         self._places = np.stack([number, shape, column], axis=1)[order]
         self._replayed = 0
+        self._in_vain = 0
         self._best: FastestLayout | None = None
 
     def fastest(self, gap: float) -> FastestLayout | None:
         """Return the fastest layout that fits in memory; None if none fits.
 
-        Replays of an earlier search, to a larger gap, are not repeated.
+        Replays of an earlier search, to a larger gap, are not repeated.  The gap of the answer is
+        larger than the requested one where `PATIENCE` ended the search.
 
         Parameters
         ----------
@@ -87,8 +98,10 @@ class LayoutSearch:
         """
         while self._replayed < len(self._seconds):
             seconds, best = float(self._seconds[self._replayed]), self._best
-            if best is not None and seconds >= best.result.step_time * (1 - gap):
-                return best._replace(gap=max(0.0, 1 - seconds / best.result.step_time))
+            if best is not None:
+                left = max(0.0, 1 - seconds / best.result.step_time)
+                if left <= gap or self._in_vain >= PATIENCE:
+                    return best._replace(gap=left)
             number, shape, column = self._places[self._replayed].tolist()
             self._replayed += 1
             self._replay(self._layouts[number].layout(shape, column))
@@ -101,5 +114,6 @@ class LayoutSearch:
         result = simulate_if_it_fits(found)
         if not isinstance(result, Result) or result.memory.fullest.peak > self._capacity:
             return
+        self._in_vain += AROUND + result.activities
         if self._best is None or result.step_time < self._best.result.step_time:
-            self._best = FastestLayout(found, result, 0.0)
+            self._best, self._in_vain = FastestLayout(found, result, 0.0), 0

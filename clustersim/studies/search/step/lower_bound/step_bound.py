@@ -10,9 +10,10 @@ blocks one after another, and a backward of it has to pass the same stages back:
           T \ge m \max_l \frac{n_l}{C_l} + \max_s u_s
 
 with m microbatches, a and b the way of one microbatch forward to a stage and back from it, w the
-blocks of one microbatch, or the copies of its host where they take longer, and w' those without
-gradients of weights, r the exposed reduction of gradients and u the update of the weights, and n
-the bytes that the transfers of a microbatch put on a link l of capacity C.  Each term is the least
+blocks of one microbatch, or the copies of its host or the gathers and reductions of its weights
+where they take longer, and w' those without gradients of weights, r the exposed reduction of
+gradients and u the update of the weights, and n the bytes that the transfers of a microbatch put on
+a link l of capacity C.  Each term is the least
 that a replay takes: kernels are those of the cost model, collectives and transfers have their links
 to themselves, transfers that block their stage are part of w, and other waiting is left out.
 """
@@ -25,7 +26,9 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.cost.power import STATES, MachinePower, State, machine_power
 from clustersim.program.job import Job
+from clustersim.program.layers import StackedLayer
 from clustersim.program.movement.offload import host_seconds
+from clustersim.program.movement.sharding import layer_fetch, layer_push
 from clustersim.scenario.load import Loaded
 from clustersim.studies.search.step.lower_bound.cell_times import (
     AUTOGRAD,
@@ -43,8 +46,10 @@ from clustersim.studies.search.step.lower_bound.division import Division, divide
 from clustersim.studies.search.step.lower_bound.jobs import LayoutJobs
 from clustersim.studies.search.step.lower_bound.layout_values import Column, Layout, Shape
 from clustersim.studies.search.step.lower_bound.memory_bound import Held, MemoryBounds
-from clustersim.studies.search.step.lower_bound.quickest import QuickestCollectives
+from clustersim.studies.search.step.lower_bound.quickest import Groups, QuickestCollectives
 from clustersim.studies.search.step.lower_bound.tails import Tails, TailTimes, exposed_reduction
+from clustersim.timeline import BACKWARD, FORWARD
+from clustersim.workload.ops import NONE
 
 ROUNDING = 1 - 1e-9
 """By how much a bound is reduced: a replay rounds its durations."""
@@ -64,6 +69,7 @@ class StepBounds:
         self._tails: dict[object, Tails] = {}
         self._tail_times: dict[object, TailTimes] = {}
         self._copies: dict[object, Floats] = {}
+        self._moves: dict[object, Floats] = {}
 
     def of(self, layouts: Sequence[Layout]) -> list[float]:
         """Return a lower bound of the step time of each layout [s]."""
@@ -101,8 +107,11 @@ class StepBounds:
         job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
         division = self.division(shape, job)
         blocks = self._blocks(shape, columns, division, job)
-        copied = self._copied(shape, columns, division, job)
-        stages = _Stages(columns, division, *blocks, copied, job)
+        moved = np.zeros((1, division.stages))
+        if not job.schedule.paired and not job.experts.overlapped:
+            copied = self._copied(shape, columns, division, job)
+            moved = np.maximum(copied, self._moved(shape, columns, division))
+        stages = _Stages(columns, division, *blocks, moved, job)
         times = self._times_of_tails(shape, columns, division)
         return self._joined(stages, times, division, job) * ROUNDING
 
@@ -139,7 +148,7 @@ class StepBounds:
 
     def _copied(self, shape: Shape, columns: Columns, division: Division, job: Job) -> Floats:
         """Return how long the hosts copy for a microbatch, by column and stage [s]."""
-        if not job.offload.any or job.schedule.paired or job.experts.overlapped:
+        if not job.offload.any:
             return np.zeros((1, division.stages))
         rows = []
         for cell, sharding in columns.of:
@@ -150,6 +159,37 @@ class StepBounds:
                 self._copies[key] = np.array([host_seconds(own, layer) for layer in layers])
             rows.append(self._copies[key])
         return np.asarray(np.array(rows) @ (division.layers.T @ division.on_stage))
+
+    def _moved(self, shape: Shape, columns: Columns, division: Division) -> Floats:
+        """Return how long weights and gradients of a microbatch are moved, by column and stage [s].
+
+        Gathers and reductions of a rank follow each other, also where blocks hide them.
+        """
+        of_tails, place = columns.of_tails
+        moves = np.zeros((len(of_tails), 2, len(division.layers.T)))
+        for row, (tail, (cell, sharding)) in enumerate(of_tails.items()):
+            if sharding.zero < 2:
+                continue
+            key = tail, shape.recompute
+            if key not in self._moves:
+                own = self.jobs.job(Layout(cell, shape, sharding))
+                plain, whole = (
+                    np.array([self._seconds_of_moves(own, tail[-1], layer) for layer in layers])
+                    for layers in (stacked_layers(own, NONE), stacked_layers(own, shape.recompute))
+                )
+                self._moves[key] = np.stack([plain, whole - plain])
+            moves[row] = self._moves[key]
+        of_chunks = np.stack([division.layers, division.repeated]) @ moves[..., None]
+        return np.asarray(of_chunks.sum(axis=1)[..., 0] @ division.on_stage)[place]
+
+    def _seconds_of_moves(self, job: Job, groups: Groups, layer: StackedLayer) -> float:
+        """Return the least time of the gathers and reductions of a layer for a microbatch [s]."""
+        known = dict(groups)
+        return sum(
+            self._collectives.seconds(known[move.axis], move.operation, move.nbytes)
+            for kind in (FORWARD, BACKWARD)
+            for move in (*layer_fetch(job, layer, kind), *layer_push(job, layer, kind))
+        )
 
     def _times_of_blocks(
         self, shape: Shape, columns: Columns, division: Division, selected: slice
@@ -228,7 +268,7 @@ class _Stages:
 
     def __init__(
         self, columns: Columns, division: Division, ahead: Floats, back: Floats, inputs: Floats,
-        copied: Floats, job: Job,
+        moved: Floats, job: Job,
     ) -> None:  # fmt: skip
         inputs = inputs if job.schedule.parted else back
         cell, count = columns.cell, columns.microbatches[:, None]
@@ -246,7 +286,7 @@ class _Stages:
         blocks = ((ahead + back) @ division.on_stage)[cell] + sent
         awaited = ((ahead + inputs) @ division.on_stage)[cell] + sent
         counted_twice = np.hstack([none, down]) if job.framework.pipeline.blocking else 0.0
-        self.ended = begun + count * np.maximum(blocks, copied)
+        self.ended = begun + count * np.maximum(blocks, moved)
         self.returned = (begun + count * awaited + way_back - counted_twice).max(axis=1)
         self.last_backward = (back @ division.leading)[cell]
         self.carried = columns.carried(job.plan.wired)
