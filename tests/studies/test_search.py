@@ -174,8 +174,9 @@ def test_a_step_with_states_on_the_host_is_bounded_by_its_copies():
 @pytest.mark.parametrize("recompute", ["none", "full"])
 def test_a_step_with_sharded_weights_is_bounded_by_their_gathers(recompute):
     """Each microbatch gathers them over PCIe: `size` replayed layouts of 20 times the best step."""
-    machine = ["cluster={name: server-8xl40s, nodes: 4}", "framework=pytorch-fsdp", "precision=bf16"]
-    loaded = load("megatron21-t1-1.7b", [*machine, "plan={data: 32}", "batch.global=256"])
+    machine = ["cluster={name: server-8xl40s, nodes: 4}", "framework=pytorch-fsdp"]
+    settings = [*machine, "precision=bf16", "plan={data: 32}", "batch.global=256"]
+    loaded = load("megatron21-t1-1.7b", settings)
     shape = Shape("1f1b", recompute=Recompute(recompute))
     layout = Layout(Cell(Mesh(1, 1, 32, 1), 1), shape, Sharding(3))
     (least,) = StepBounds(loaded).of([layout])
