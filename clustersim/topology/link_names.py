@@ -86,15 +86,15 @@ def _nic_links(node: Node, fabric: Fabric, nodes: int) -> Iterator[Hop]:
 def _switch_links(node: Node, fabric: Fabric, nodes: int) -> Iterator[Hop]:
     """Yield the links between switches: all cables where routes cross these, else the bundles."""
     switches = dict.fromkeys(port.switch for port in _ports(node, fabric, nodes))
+    cables = {hop.name: hop for _, _, hop in fabric.edges(nodes)}
     routed = dict[str, Hop]()
     for a, b in _pairs([*switches]):
         for hop in (*fabric.between(a, b), *fabric.between(b, a)):
+            if hop.name in cables:
+                yield from cables.values()
+                return
             routed[hop.name] = hop
-    cables = {hop.name: hop for _, _, hop in fabric.edges(nodes)}
-    if routed.keys().isdisjoint(cables):
-        yield from routed.values()
-    else:
-        yield from cables.values()
+    yield from routed.values()
 
 
 def _pairs(switches: list[Switch]) -> Iterator[tuple[Switch, Switch]]:
