@@ -337,6 +337,26 @@ def hypothetical(verdict: str, *, fits: bool) -> str:
     return "" if fits else f" (hypothetical: the job {outcome_of(verdict)} in memory)"
 
 
+def roomy_row(
+    kinds: Sequence[Kind],
+    by: str,
+    best: Mapping[str, float],
+    layout: str,
+    roomy: Mapping[str, float],
+    note: str = "",
+) -> Row:
+    """Return the best layout with room for the errors of memory, next to a best that is tight.
+
+    Parameters
+    ----------
+    best, roomy : measures of both
+    layout : with that room, in words
+    """
+    gain = measures_of(kinds)[by].gain(roomy[by], best[by])
+    worse = "" if gain is None else f"; {percent(1 - 1 / gain)} worse"
+    return Row("with margin", f"{layout}: {summary(kinds, roomy, by)}{worse}{note}")
+
+
 def mark_tight(table: list[list[str]], tight: Sequence[bool]) -> list[list[str]]:
     """Return a table with a column that marks tight rows, if any is."""
     words = ["memory", *(TIGHT if each else "" for each in tight)]

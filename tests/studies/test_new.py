@@ -100,6 +100,27 @@ def test_the_written_service_runs(capsys, here):
     assert "load.input" not in new["scenario"]["assumed"]
 
 
+TWO = Machine("llama3.1-8b", "desktop-2x3090", precision="int4")
+
+
+@pytest.mark.parametrize(("rate", "by"), [(None, "tokens_per_s"), (2.0, "latency")])
+def test_a_service_of_a_named_machine_left_one_of_its_two_cards_idle(rate, by):
+    """What serves most, or the stated rate soonest, on the whole machine is chosen and said."""
+    new = new_scenario(service_draft(TWO, rate))
+    text, plan = file_text(new, "clustersim new"), new.search.best.counts
+
+    assert new.search.by == by
+    assert plan.devices == 2
+    assert "(2 of 2 devices)" in text
+    assert f"the best by {new.search.measure.label} on up to 2 devices, of" in text
+    others = [
+        clustersim.serve({**new.scenario, "plan": other}).answer.measures()
+        for other in ({}, {"replicas": 2}, {"tensor": 2})
+    ]
+    best = new.search.ranked[0].measures[by]
+    assert best == (min if rate else max)(other[by] for other in others)
+
+
 def test_the_command_writes_a_file_that_runs_and_replaces_none(capsys, here):
     """The printed command runs; a second one leaves the file as it is without `--force`."""
     words = ("new", "--model", "gpt3-1.3b", "--cluster", "dgx-a100", "--batch", "64")

@@ -8,8 +8,10 @@ from clustersim.reports.step.page import page as page_of_step
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.compare.text import result_table
 from clustersim.studies.scale.text import table as scaling_table
-from clustersim.studies.search.text import SHOWN, distinct, layout_table
+from clustersim.studies.search.text import SHOWN, distinct, format_layout_values, layout_table
+from clustersim.studies.search.text import rows as search_rows
 from clustersim.studies.sweep.text import layout_tables
+from clustersim.studies.sweep.text import rows as sweep_rows
 from clustersim.studies.whatif.text import table as change_table
 
 SMALL = {"batch.global": 32}
@@ -67,9 +69,30 @@ def test_sweeps_and_searches_rank_what_fits_and_mark_what_is_tight():
     assert [row["verdict"] for row in swept.fitting] == [TIGHT, FITS]
     assert [row[-1] for row in table] == ["memory", TIGHT, ""]
     assert found.ranked[0].tight == found.best.memory.tight
+    (margin,) = [row.text for row in sweep_rows(swept) if row.label == "with margin"]
+    assert margin.startswith("recompute full: ")
     assert [row[-1] == TIGHT for row in layout_table(found)[1:]] == [
         one.tight for one in distinct(found.ranked)[:SHOWN]
     ]
+
+
+def test_a_tight_layout_was_the_best_without_a_word_on_the_best_with_room():
+    """A search proves which layout is the best with room for the errors of memory as well."""
+    fixed = {"plan.pipeline": 8, "plan.zero": 1, "plan.tensor": 1, "batch.micro": 1}
+    ample = clustersim.search("frontier-22b", settings=of_capacity(2.0) | fixed, jobs=1, top=1)
+    settings = of_capacity(1.01 * ample.best.memory.need_bytes / NEED) | fixed
+    found, every = (
+        clustersim.search("frontier-22b", settings=settings, jobs=1, top=n) for n in (1, 1000)
+    )
+    roomy = [one for one in every.ranked if not one.tight]
+    lines = {row.label: row.text for row in search_rows(found)}
+
+    assert found.best.memory.tight
+    assert lines["best"].endswith("(tight in memory)")
+    assert found.roomy_proven
+    assert found.roomy.value == roomy[0].value < found.ranked[0].value
+    assert lines["with margin"].startswith(format_layout_values(found.roomy.set_))
+    assert " % worse" in lines["with margin"]
 
 
 def _texts(values):

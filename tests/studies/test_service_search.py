@@ -76,6 +76,21 @@ def test_the_bound_holds_for_groups_of_attention_with_many_users():
 
 
 @pytest.mark.large
+def test_the_least_latency_at_a_rate_was_an_internal_error():
+    """Layouts that do not sustain the rate have no latency, and are none of the ranked ones."""
+    scenario = {
+        "title": "two cards", "cluster": {"name": "desktop-2x3090", "nodes": 1},
+        "model": "llama3.1-8b", "precision": "int4", "engine": "vllm",
+        "load": {"rate": 3.2, "input": 1024, "output": 256},
+    }  # fmt: skip
+    found = clustersim.search(
+        scenario, devices=2, objective="latency", settings={"pools": False}, jobs=1
+    )
+
+    assert [one.value for one in found.ranked] == sorted(one.value for one in found.ranked)
+    assert any(one.value is None and "unstable" in one.missed for one in found.missed)
+
+
 def test_the_bound_is_tight():
     """Of a shipped service the median of measure over bound is at least 0.8; few are replayed."""
     found = clustersim.search(

@@ -78,6 +78,8 @@ def _with_margin(draft: Draft, seconds: float) -> tuple[SearchAnswer, RankedLayo
     best = plain.best
     if not isinstance(best, RunAnswer) or not best.memory.tight or best.memory.errors.above is None:
         return plain, None
+    if plain.roomy is None and plain.roomy_proven:
+        return plain, None
     room = best.memory.capacity_bytes / best.memory.errors.above
     remaining = max(seconds - plain.wall_s, seconds / 2)
     within = _searched(draft, remaining, {"memory_peak_bytes": room})
@@ -88,6 +90,7 @@ def _searched(draft: Draft, seconds: float, limits: Limits = ()) -> SearchAnswer
     return search(
         draft.data,
         devices=draft.devices if "load" in draft.data else None,
+        objective=draft.objective,
         free=draft.free,
         limits=limits,
         settings=draft.fixed,

@@ -50,6 +50,7 @@ class Draft:
     free : values of keys that are searched, as of `search`
     fixed : keys that are not searched, with their values
     devices : of the nodes
+    objective : by which a layout is the best of the whole machine
     """
 
     data: dict[str, Any]
@@ -57,6 +58,7 @@ class Draft:
     free: tuple[str, ...]
     fixed: dict[str, Any] = field(default_factory=dict)
     devices: int = 0
+    objective: str = "tokens_per_s"
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,10 @@ def service_draft(
         f"plan.tensor={','.join(map(str, divisors(use.node.devices)))}",
         f"plan.pipeline={','.join(map(str, sorted(stages)))}",
     )
-    return Draft(data, assumed, free, {"pools": False}, use.nodes * use.node.devices)
+    devices = use.nodes * use.node.devices
+    # at a rate all layouts that sustain it have the same throughput
+    objective = "tokens_per_s" if rate is None else "latency"
+    return Draft(data, assumed, free, {"pools": False}, devices, objective)
 
 
 def _model(name: str) -> ModelRecord:

@@ -73,7 +73,7 @@ def rows(new: NewScenario) -> list[Row]:
     return [
         Row("predicted", summary(answer.kinds, best.measures, answer.by) + _interval(answer)),
         Row("layout", format_layout(best.set_) + _devices(answer)),
-        Row("why", f"the best by {answer.measure.label} of {_searched(answer)}{_gap(answer)}"),
+        Row("why", f"the best by {_objective(answer)} of {_searched(answer)}{_gap(answer)}"),
         Row("second best", _second(answer)),
         Row("memory", answer.best.memory.verdict + _room(answer), caution=best.tight),
         *([Row("offload", answer.offload_text, caution=True)] if answer.offload else []),
@@ -119,24 +119,34 @@ def _searched(answer: SearchAnswer) -> str:
     counts = answer.layouts
     valid = counts.possible - counts.excluded
     room = "do not fit" if not answer.limits else "do not fit with room for errors of memory"
+    room += " or do not sustain the rate" if answer.by == "latency" else ""
     memory = f", of which {counts.memory + counts.limited:,} {room}" if counts.memory else ""
     return f"{counted(valid, 'valid layout')}{memory}"
 
 
+def _objective(answer: SearchAnswer) -> str:
+    """Return by which measure it is the best; a service may use its whole machine."""
+    if "service" not in answer.kinds:
+        return answer.measure.label
+    return f"{answer.measure.label} on up to {counted(answer.devices[0], 'device')},"
+
+
 def _devices(answer: SearchAnswer) -> str:
-    """Return how many devices a service uses, where it does not need all."""
+    """Return how many of the devices of its machine a service uses."""
     best, most = answer.best, answer.devices[0]
     assert not isinstance(best, BestSharing), "a draft has one job"
-    used = most if best is None else best.counts.devices
-    return f" ({used:,} of {most:,} devices)" if used < most else ""
+    if best is None or "service" not in answer.kinds:
+        return ""
+    return f" ({best.counts.devices:,} of {counted(most, 'device')})"
 
 
 def _faster(new: NewScenario) -> Iterator[Row]:
     """Yield the best layout with less room in memory than the errors of predictions."""
     if new.faster is not None:
         layout, gain = format_layout(new.faster.set_), new.search.ranked[0]
-        speed = new.search.measure.text(new.faster.value)
-        change = f"{100 * (new.faster.value / gain.value - 1):.1f} % more"
+        by = new.search.by
+        speed = new.search.measure.text(new.faster.measures[by])
+        change = f"{100 * (new.faster.measures[by] / gain.measures[by] - 1):.1f} % more"
         yield Row("less room", f"{layout}: {speed}, {change}, with less room than such errors")
 
 

@@ -63,7 +63,7 @@ class RankedLayout:
     Attributes
     ----------
     set_ : values of the layout by dotted key, as ``--set`` takes them
-    value : of the objective
+    value : of the objective; null where a service does not sustain its rate, and has none
     bound : no replay of this layout has a better objective; null where there is no bound
     measures : by name, in SI units
     tie : whether its step time is within the prediction interval of the best layout
@@ -72,7 +72,7 @@ class RankedLayout:
     """
 
     set_: Annotated[Mapping[str, Any], Field(alias="set")]
-    value: float
+    value: float | None
     bound: float | None
     measures: Mapping[str, float]
     tie: bool = False
@@ -180,6 +180,10 @@ class SearchAnswer(Presentable):
     scenario : the best layout as a scenario file; null where none fits
     offload : what the hosts hold, as no layout fits without: `optimiser`, `parameters`,
         `activations`; none where one fits, or the scenario states it
+    roomy : where the best is tight, the best layout that has room for the errors of predicted
+        memory; null where none with room was replayed
+    roomy_proven : whether no other layout with room is better than that; true where the best is
+        not tight
     rate : price of a device of the best with its quotes, where the objective depends on it
     fresh : number of runs that were not in the run cache; 0 for a search that is repeated
     wall_s : time that the search took [s]
@@ -205,6 +209,8 @@ class SearchAnswer(Presentable):
     scenario: Mapping[str, Any] | None
     fresh: int
     wall_s: float
+    roomy: RankedLayout | None = None
+    roomy_proven: bool = True
     rate: str | None = None
     offload: tuple[str, ...] = ()
 

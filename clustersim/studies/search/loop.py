@@ -9,13 +9,15 @@ The cost of a layout is the objective where less is better, else its inverse.
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import field
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from clustersim.arrays import Floats
+import numpy as np
+
+from clustersim.arrays import Booleans, Floats
 from clustersim.errors import ScenarioError, SimulationError
 from clustersim.records import dataclass
 from clustersim.runs.execution import CachedRuns
@@ -43,6 +45,7 @@ class Layouts(ABC):
     limits : worst values of measures
     loaded : the scenarios that are searched
     costs : lower bound of the cost of each layout, in ascending order
+    roomy : whether each can have room for the errors of predicted memory; None where these are none
     own_places : of the scenarios' own layouts, which are replayed before all others
     hopeful : layouts to replay next: those that are most likely to meet the limits
     possible : layouts before any of them is excluded [count]
@@ -57,6 +60,7 @@ class Layouts(ABC):
     limits: Mapping[str, float]
     loaded: Sequence[LoadedScenario]
     costs: Floats
+    roomy: Booleans | None = None
     own_places: Sequence[int] = ()
     hopeful: Sequence[int] = ()
     possible: int
@@ -270,7 +274,32 @@ class Search:
             self._next += 1
             if self._next - 1 not in self._early:
                 return self._next - 1
-        return None
+        further = None if self._running else next(self._roomy_ahead, None)
+        if further is not None:
+            self._early.add(further)
+        return further
+
+    @property
+    def roomy(self) -> Incumbent | None:
+        """The best incumbent with room for the errors of predicted memory."""
+        return next((each for each in self.incumbents if not each.answer.memory.tight), None)
+
+    @property
+    def roomy_is_proven(self) -> bool:
+        """Whether no other layout with such room is better."""
+        return not self.open and not self._running and next(self._roomy_ahead, None) is None
+
+    @property
+    def _roomy_ahead(self) -> Iterator[int]:
+        """Layouts that may be the best with such room, where the best of all has it not."""
+        allowed, best = self.layouts.roomy, self.roomy
+        if allowed is None or not self.incumbents or best is self.incumbents[0]:
+            return
+        most = inf if best is None else best.cost * (1 - self.accepted)
+        end = int(self.layouts.costs.searchsorted(most))
+        for at in np.flatnonzero(allowed[self._next : end]):
+            if self._next + int(at) not in self._early:
+                yield self._next + int(at)
 
     def replay(self, variant: Variant) -> Run | None:
         """Return the run of a variant; None where it takes longer than the time that remains."""
@@ -338,7 +367,7 @@ class Search:
             return
         measure = self.layouts.measure
         found = Incumbent(
-            cost=cost_of(measure, numbers[measure.name]),
+            cost=cost_of(measure, numbers[measure.name]) if measure.name in numbers else inf,
             tie=numbers.get("memory_peak_bytes", numbers["devices"]),
             at=at,
             bound=float(self.layouts.costs[at]),

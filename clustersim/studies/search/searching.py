@@ -304,8 +304,16 @@ def conclude(
         scenario=_scenario(layouts, incumbents[0]) if incumbents else None,
         fresh=found.runs.computed,
         wall_s=time.perf_counter() - began,
+        roomy=_roomy(found, measure),
+        roomy_proven=found.roomy_is_proven,
         rate=_rate(layouts, incumbents[0]) if incumbents and measure.name in MONEY else None,
     )
+
+
+def _roomy(found: Search, measure: Measure) -> RankedLayout | None:
+    """Return the best layout with room for the errors of memory, where the best has it not."""
+    best, roomy = found.incumbents[:1], found.roomy
+    return None if roomy is None or roomy in best else _ranked(roomy, measure, best[0])
 
 
 def _rate(layouts: Found, best: Incumbent) -> str | None:
@@ -353,9 +361,11 @@ def _ranked(
     numbers, bound = incumbent.answer.measures(), incumbent.bound
     if measure.more_is_better:
         bound = 1 / bound if bound else inf
+    if measure.name not in numbers:
+        bound = inf
     return RankedLayout(
         set_=incumbent.settings,
-        value=numbers[measure.name],
+        value=numbers.get(measure.name),
         bound=bound if isfinite(bound) and bound else None,
         measures=numbers,
         tie=best is not None and _ties(incumbent, best),

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from clustersim.render.tables import Row as Line
 from clustersim.render.tables import format_setting, percent, short_keys
-from clustersim.reports.measures import cells, headlines, mark_tight, summary
+from clustersim.reports.measures import cells, headlines, mark_tight, roomy_row, summary
 from clustersim.simulation.limits import format_limits
 from clustersim.simulation.measures import BRIEF, Measure
 from clustersim.studies.search.answer import (
@@ -127,7 +127,18 @@ def _best(answer: SearchAnswer) -> list[Line]:
         return [Line("best", f"no {what} fits in memory{within}{why}", warning=True)]
     best = answer.ranked[0]
     speed = summary(answer.kinds, best.measures, answer.by)
-    return [Line("best", format_layout_values(best.set_)), Line("", speed)]
+    tight = " (tight in memory)" if best.tight else ""
+    lines = [Line("best", format_layout_values(best.set_) + tight), Line("", speed)]
+    return [*lines, *_devices(answer)]
+
+
+def _devices(answer: SearchAnswer) -> list[Line]:
+    """Return that the best by device leaves devices idle, and what searches for all of them."""
+    used, most = answer.ranked[0].measures["devices"], answer.devices[0]
+    if "service" not in answer.kinds or not answer.by.endswith("_per_device") or used >= most:
+        return []
+    text = f"{used:,.0f} of {most:,}, as the objective is of a device; of all of them:"
+    return [Line("devices", f"{text} --objective {answer.by.removesuffix('_per_device')}")]
 
 
 def _margin(answer: SearchAnswer) -> list[Line]:
@@ -141,7 +152,17 @@ def _margin(answer: SearchAnswer) -> list[Line]:
         f"the best is {memory.verdict}; with a margin of that:"
         f" --limit 'memory<={int(memory.capacity_bytes / memory.errors.above / GIB)}GiB'"
     )
-    return [Line("margin", text, caution=True)]
+    return [Line("margin", text, caution=True), *_roomy(answer)]
+
+
+def _roomy(answer: SearchAnswer) -> list[Line]:
+    """Return the best layout with that margin."""
+    if answer.roomy is None:
+        none = "no layout has that margin" if answer.roomy_proven else "none was replayed in time"
+        return [Line("with margin", none)]
+    layout, best = format_layout_values(answer.roomy.set_), answer.ranked[0].measures
+    unsure = "" if answer.roomy_proven else " (the time was over: another one may be better)"
+    return [roomy_row(answer.kinds, answer.by, best, layout, answer.roomy.measures, unsure)]
 
 
 def _proof(answer: SearchAnswer) -> str:
@@ -260,7 +281,7 @@ def shown_measures(answer: SearchAnswer) -> list[Measure]:
 
 def format_bound(layout: RankedLayout, answer: SearchAnswer) -> str:
     """Return how much of the cost of a layout its bound is, in percent."""
-    if layout.bound is None:
+    if layout.bound is None or layout.value is None:
         return "-"
     gain = answer.measure.gain(layout.bound, layout.value) or 0.0
     return percent(gain)

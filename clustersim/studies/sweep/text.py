@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clustersim.memory.room import EXCEEDING, FITTING, TIGHT
+from clustersim.memory.room import EXCEEDING, FITS, FITTING, TIGHT
 from clustersim.render.tables import UNMASKED, format_setting, short_keys
 from clustersim.render.tables import Row as Line
-from clustersim.reports.measures import cells, headlines, mark_tight, summary
+from clustersim.reports.measures import cells, headlines, mark_tight, roomy_row, summary
 from clustersim.runs.table import Row
 from clustersim.runs.variants import Value
 from clustersim.simulation.limits import format_limits
@@ -118,10 +118,15 @@ def _best(answer: SweepAnswer) -> list[Line]:
     keys = [key for key in answer.varying if key in best] or [*answer.axes]
     changes = zip(answer.changed.values(), short_keys([*answer.changed]), strict=True)
     changed = [f"{name} {_old(change)} -> {format_setting(change.to)}" for change, name in changes]
+    tight = " (tight in memory)" if best["verdict"] == TIGHT else ""
+    roomy = next((row for row in answer.fitting if row["verdict"] == FITS), None) if tight else None
     return [
-        Line("best", f"{point_of(keys, best)}: {summary(answer.kinds, best, answer.by)}"),
+        Line("best", f"{point_of(keys, best)}{tight}: {summary(answer.kinds, best, answer.by)}"),
+        *([] if roomy is None else [
+            roomy_row(answer.kinds, answer.by, best, point_of(keys, roomy), roomy)
+        ]),
         Line("changes", ", ".join(changed) or "none (the scenario itself is the best)"),
-    ]
+    ]  # fmt: skip
 
 
 def _none(answer: SweepAnswer) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from clustersim.arrays import Floats, Integers
+from clustersim.arrays import Booleans, Floats, Integers
 from clustersim.catalog.changes import Change
 from clustersim.records import dataclass
 from clustersim.runs.workers import Workers
@@ -49,6 +49,7 @@ class Base:
     capacity : memory of a device that may be used [B]
     energy : whether the objective is one of energy
     most : limits of a step
+    room : memory of a device over the errors of predicted peaks [B]
     fixed : keys that are no part of the settings of a layout
     common : changes of all scenarios that are searched, the first of `changes` [count]
     """
@@ -64,6 +65,7 @@ class Base:
     common: int = 0
     energy: bool = False
     most: StepLimits = NO_LIMITS
+    room: float = inf
 
     def settings(self, layout: Layout) -> dict[str, Any]:
         """Return the values of the keys of a layout that were searched."""
@@ -89,6 +91,7 @@ class Candidates:
     part : scenario and number of stages, as an index into `parts`
     shape, column : of each candidate in its part
     parts : of the spaces
+    roomy : whether each can have room for the errors of predicted peaks
     memory : layouts that the bound of their memory excludes [count]
     limited : layouts that cannot be within the limits of a step, by a bound [count]
     unbounded : layouts whose bounds were not known in time [count]
@@ -99,6 +102,7 @@ class Candidates:
     part: Integers
     shape: Integers
     column: Integers
+    roomy: Booleans
     parts: tuple[tuple[Base, StageLayouts], ...]
     memory: int
     limited: int
@@ -121,6 +125,7 @@ class PartBounds(NamedTuple):
     ----------
     seconds : of the step time of those that neither memory nor a limit excludes [s]
     shape, column : of each of them
+    roomy : whether each of them can have room for the errors of predicted peaks
     excluded : layouts that memory excludes [count]
     joules : of their energy, where that is needed; else empty [J]
     limited : layouts that the limits of a step exclude [count]
@@ -129,6 +134,7 @@ class PartBounds(NamedTuple):
     seconds: Floats
     shape: Integers
     column: Integers
+    roomy: Booleans
     excluded: int
     joules: Floats
     limited: int
@@ -159,7 +165,7 @@ def candidates_of(
         memory, limited = memory + found.excluded, limited + found.limited
         places = np.full(len(found.seconds), piece.part)
         cost = (found.joules if base.energy else found.seconds) / base.scale
-        bounds.append((cost, places, found.shape, found.column + piece.first))
+        bounds.append((cost, places, found.shape, found.column + piece.first, found.roomy))
     unbounded = sum(piece.size for at, piece in enumerate(pieces) if at not in known)
     return _sorted(bounds, parts, own, (memory, limited, unbounded))
 
@@ -169,27 +175,28 @@ def own_candidates(bases: Sequence[Base]) -> Candidates:
     parts = [(base, layouts) for base in bases for layouts in base.space.layouts]
     own = [own_layout(base.loaded, layouts, base.space.rules) for base, layouts in parts]
     bounds = [
-        (np.zeros(1), np.array([at]), np.array([one.shape]), np.array([one.column]))
+        (np.zeros(1), np.array([at]), np.array([one.shape]), np.array([one.column]), _NO)
         for at, one in enumerate(own)
         if one is not None
     ]
     unknown = sum(base.space.unknown for base in bases)
-    return _sorted([(np.zeros(0), _NONE, _NONE, _NONE), *bounds], parts, own, (0, 0, unknown))
+    none = (np.zeros(0), _NONE, _NONE, _NONE, _NO[:0])
+    return _sorted([none, *bounds], parts, own, (0, 0, unknown))
 
 
 def _sorted(
-    bounds: Sequence[tuple[Floats, Integers, Integers, Integers]],
+    bounds: Sequence[tuple[Floats, Integers, Integers, Integers, Booleans]],
     parts: Sequence[tuple[Base, StageLayouts]],
     own: Sequence[OwnLayout | None],
     counts: tuple[int, int, int],
 ) -> Candidates:
-    """Return candidates by their bounds: cost, part, shape and column of each.
+    """Return candidates by their bounds: cost, part, shape, column and room of each.
 
     Parameters
     ----------
     counts : layouts that memory and limits exclude, and those without bounds
     """
-    cost, part, shape, column = (np.concatenate(each) for each in zip(*bounds, strict=True))
+    cost, part, shape, column, roomy = (np.concatenate(each) for each in zip(*bounds, strict=True))
     order = np.lexsort((column, shape, part, cost))
     part, shape, column = part[order], shape[order], column[order]
     first = [
@@ -202,6 +209,7 @@ def _sorted(
         part,
         shape,
         column,
+        roomy[order],
         tuple(parts),
         *counts,
         tuple(at for found in first for at in found),
@@ -300,7 +308,9 @@ def _known_in_time(
 def _task(base: Base) -> partial[PartBounds]:
     """Return what bounds layouts of a base in another process, which reads the scenario again."""
     scenario = base.scenario, base.changes, base.key
-    return partial(_bounds, scenario, capacity=base.capacity, energy=base.energy, most=base.most)
+    names = ("capacity", "energy", "most", "room")
+    limits: dict[str, Any] = {name: getattr(base, name) for name in names}
+    return partial(_bounds, scenario, **limits)
 
 
 def _bounds(
@@ -316,12 +326,14 @@ def part_bounds(
     *,
     energy: bool = False,
     most: StepLimits = NO_LIMITS,
+    room: float = inf,
 ) -> PartBounds:
     """Return bounds of the layouts that can fit, and how many cannot.
 
     Parameters
     ----------
     capacity : memory of a device that may be used [B]
+    room : memory of a device that leaves room for the errors of predictions [B]
     energy : whether energy is bounded as well
     most : limits of a step
     """
@@ -334,6 +346,7 @@ def part_bounds(
     column = np.flatnonzero(fits.any(axis=0))
     columns = bounds.tables.columns([layouts.columns[at] for at in column], layouts.stages)
     seconds, joules, shapes, places = [np.zeros(0)], [np.zeros(0)], [_NONE], [_NONE]
+    roomy = [_NO[:0]]
     limited = 0
     for number, (shape, possible) in enumerate(zip(layouts.shapes, fits[:, column], strict=True)):
         if not possible.any():
@@ -349,10 +362,12 @@ def part_bounds(
         joules.append(spent[kept] if energy else spent)
         shapes.append(np.full(len(kept), number))
         places.append(column[kept])
+        roomy.append(held.device[number, column[kept]] <= room)
     return PartBounds(
         np.concatenate(seconds),
         np.concatenate(shapes),
         np.concatenate(places),
+        np.concatenate(roomy),
         int((layouts.allowed & ~fits).sum()),
         np.concatenate(joules),
         limited,
@@ -360,6 +375,7 @@ def part_bounds(
 
 
 _NONE = np.zeros(0, dtype=np.int64)
+_NO = np.zeros(1, dtype=np.bool_)
 _KNOWN: dict[str, StepBounds] = {}
 
 

@@ -11,6 +11,7 @@ from clustersim.catalog.changes import Change, changes_of
 from clustersim.cost.power import machine_power, missing_power
 from clustersim.errors import CatalogError, PlanError, ScenarioError
 from clustersim.exporters.arguments import has_argument, launch_of
+from clustersim.memory.peak_errors import shipped_peak_errors
 from clustersim.records import dataclass
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import Run, Variant
@@ -141,6 +142,7 @@ class StepRequest:
             limits=self.limits,
             loaded=[base.loaded for base in bases],
             costs=candidates.cost,
+            roomy=candidates.roomy,
             own_places=candidates.own,
             possible=sum(base.space.possible for base in bases),
             memory=candidates.memory,
@@ -179,6 +181,7 @@ class StepRequest:
                     common=len(self.changes),
                     energy=self.measure.name == ENERGY,
                     most=_most(self.limits, loaded),
+                    room=_room(loaded),
                 )
             )
         if not bases:
@@ -376,3 +379,10 @@ def scale_of(measure: Measure, loaded: Loaded, option: str) -> float:
 
 def _capacity(loaded: Loaded) -> float:
     return float(LayoutJobs(loaded).cluster.accelerator.memory_capacity)
+
+
+def _room(loaded: Loaded) -> float:
+    """Return the memory of a device over the errors of predicted peaks [B]."""
+    scenario = loaded.scenario
+    names = scenario.cluster.node.accelerator.name, scenario.framework.name
+    return _capacity(loaded) / shipped_peak_errors(*names).above
