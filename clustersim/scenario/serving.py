@@ -167,6 +167,25 @@ class Speculation(SpeculationBase):
 
     draft: ModelRecord | None = None
 
+    @property
+    def gain(self) -> float:
+        r"""The tokens that a sequence gains in a step [unitless].
+
+        .. math:: \frac{1 - a^{d + 1}}{1 - a}
+
+        with d drafted tokens and acceptance a. Leviathan et al. 2023, equation 1, arXiv:2211.17192.
+        """
+        return sum(self.acceptance**i for i in range(self.tokens + 1))
+
+    @property
+    def assumed(self) -> dict[str, str]:
+        """That drafting costs nothing, if it is not stated what drafts."""
+        if self.draft is not None or self.share is not None:
+            return {}
+        why = "0: drafting takes no time, as of a look-up in the prompt (n-grams); state it for heads"
+        more = " of the model (EAGLE, MTP), or speculation.draft for a model that drafts"
+        return {"speculation.share": why + more}
+
     @model_validator(mode="after")
     def _one_cost(self) -> Self:
         if self.draft is not None and self.share is not None:

@@ -301,6 +301,18 @@ def test_names_of_runs_stay_text_on_the_page():
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 
+def test_numbers_of_a_layout_that_does_not_fit_were_like_any_others():
+    """The table and the finding mark them as hypothetical, as a run does."""
+    small = {"batch.global": 16, "cluster.node.accelerator.memory.capacity.value": "1GB"}
+    answer = clustersim.compare(
+        ["frontier-22b", "frontier-22b recompute=none"], settings=small, jobs=1
+    )
+    heads = result_table(answer)[0]
+
+    assert all(head.endswith(" (hypothetical)") for head in heads[1:])
+    assert "frontier-22b is hypothetical: it does not fit: " in answer.comparisons[0].finding
+
+
 @ALL_KINDS
 def test_pages_and_files_of_all_kinds_have_the_measure_and_its_causes(kind):
     """A card has the measure, the CSV of the causes adds up."""

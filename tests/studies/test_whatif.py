@@ -166,7 +166,7 @@ def test_changes_without_a_result_come_last(kind):
     assert to_json(result)["changes"][2] == {
         "settings": ["batch.global=16"], "verdict": INVALID, "why": "a reason",
         **dict.fromkeys(("gain", "change", "account", "part", "fits")),
-        **{key: {} for key in ("measures", "parts", "facts")},
+        **{key: {} for key in ("measures", "parts", "facts", "assumed")},
     }  # fmt: skip
     assert (rows["invalid"], rows["failed"]) == ("batch.global=16: a reason",
                                                  "batch.global=48: a reason")  # fmt: skip
@@ -353,6 +353,23 @@ def test_fused_kernels_and_links_of_a_service_gain():
 
     assert gains[changes[0]] < gains[changes[2]] < 1 < gains[changes[1]]
     assert result.together.gain == pytest.approx(result.product, rel=0.1)
+
+
+def test_drafting_without_a_draft_model_was_free_without_a_word():
+    """A change that assumes that drafting takes no time reports it; one that states it does not."""
+    drafts = ("draft: llama3-8b", "share: 0.05")
+    free, *stated = (
+        f"speculation={{tokens: 3, acceptance: 0.7{more}}}"
+        for more in ("", *(f", {draft}" for draft in drafts))
+    )
+    answer = clustersim.whatif("llama3-70b-h100-serving", settings=[free, *stated], jobs=1)
+    lines = [row.text for row in text.rows(answer) if row.label == "assumed"]
+
+    assert len(lines) == 1
+    assert lines[0].startswith(
+        f"{free}: speculation.share: 0: drafting takes no time, as of a look"
+    )
+    assert [change.settings for change in answer.changes if change.assumed] == [(free,)]
 
 
 def test_a_batch_is_ranked_by_its_latency():

@@ -19,7 +19,7 @@ from clustersim.units import (
 
 if TYPE_CHECKING:
     from clustersim.scenario.requests import Lengths, LoadFile
-    from clustersim.scenario.serving import ReplicaFile, ServingScenario
+    from clustersim.scenario.serving import ReplicaFile, ServingScenario, Speculation
     from clustersim.simulation.service.answer import (
         Goodput,
         LoadPoint,
@@ -73,7 +73,25 @@ def _setting(given: "ServingScenario") -> list[Row]:
         Row("model", f"{given.model.name} in {precision}, {given.engine.name}"),
         Row("layout", layout),
         Row("load", load_text(given.load)),
+        *_speculation(given.speculation),
     ]
+
+
+def _speculation(given: "Speculation | None") -> list[Row]:
+    """Return what drafts tokens, and what a step gains by them."""
+    if given is None:
+        return []
+    text = (
+        f"{counted(given.tokens, 'drafted token')} in a step, of which each is accepted with"
+        f" {percent(given.acceptance)}: {given.gain:.2f} tokens of a sequence in a step; "
+    )
+    if given.draft is not None:
+        return [Row("speculation", f"{text}{given.draft.name} drafts")]
+    if given.share is not None:
+        share = f"takes {percent(given.share)} of the step that verifies it"
+        return [Row("speculation", f"{text}a drafted token {share}")]
+    ((key, why),) = given.assumed.items()
+    return [Row("speculation", f"{text}assumed: {key} {why}", caution=True)]
 
 
 def _context(result: "ServeResult") -> list[Row]:

@@ -63,22 +63,9 @@ def replica_model(pool: Pool, scenario: ServingScenario) -> ReplicaModel:
         block_tokens=block,
         stages=layout.pipeline,
         scheduling=rules,
-        gain=_gain(scenario),
+        gain=1.0 if scenario.speculation is None else scenario.speculation.gain,
         alike=costs.alike if costs.linear else None,
     )
-
-
-def _gain(scenario: ServingScenario) -> float:
-    r"""Return the tokens that a sequence gains in a step [unitless].
-
-    .. math:: \frac{1 - a^{d + 1}}{1 - a}
-
-    with d drafted tokens and acceptance a. Leviathan et al. 2023, equation 1, arXiv:2211.17192.
-    """
-    speculation = scenario.speculation
-    if speculation is None:
-        return 1.0
-    return sum(speculation.acceptance**i for i in range(speculation.tokens + 1))
 
 
 def _swap(costs: StepCosts) -> float:

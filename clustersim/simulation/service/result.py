@@ -358,8 +358,10 @@ class ServeResult(Presentable):
     def assumed(self) -> dict[str, str]:
         """Keys that no source states, with the reason."""
         stated = dict.fromkeys(stated_keys(self.scenario), STATED)
-        experts = self.scenario.experts
-        return {**({} if experts is None else experts.assumed), **self.scenario.assumed, **stated}
+        usual: dict[str, str] = {}
+        for table in (self.scenario.experts, self.scenario.speculation):
+            usual |= {} if table is None else table.assumed
+        return {**usual, **self.scenario.assumed, **stated}
 
     @cached_property
     def answer(self) -> ServeAnswer:

@@ -8,11 +8,12 @@ are compared by the device time of a token.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Final, Generic, TypeVar, Unpack
 
 from clustersim.answers import Presentable, record
 from clustersim.catalog.changes import Settings
+from clustersim.catalog.facts import STATED
 from clustersim.render.tables import percent
 from clustersim.reports.measures import changes_of, format_causes, format_change
 from clustersim.runs.arguments import settings_of, study_of
@@ -80,6 +81,7 @@ class Comparison:
     accounts : the same for each account that both have for equal work
     facts : `before` and `after` in words, by label: bottleneck, memory and so on
     fits : `before` and `after`: whether they fit in memory
+    assumed : keys that only the other scenario assumes, with the reason
     """
 
     before: str
@@ -93,6 +95,7 @@ class Comparison:
     accounts: Mapping[str, Mapping[str, float]]
     facts: Mapping[str, BeforeAfter[str | None]]
     fits: BeforeAfter[bool]
+    assumed: Mapping[str, str] = field(default_factory=dict)
 
 
 @record
@@ -230,6 +233,11 @@ def compare_two(
             label: BeforeAfter(facts.get(label), others.get(label)) for label in {**facts, **others}
         },
         fits=BeforeAfter(before.memory.fits, after.memory.fits),
+        assumed={
+            key: why
+            for key, why in after.assumed.items()
+            if key not in before.assumed and why != STATED
+        },
     )
 
 
@@ -266,7 +274,7 @@ def _finding(
         }
         causes = ": " + ", ".join(f"{name} {percent(r - 1, '+')}" for name, r in ratios.items())
     unfit = [
-        f"; {name} {answer.memory.verdict}"
+        f"; {name} is hypothetical: it {answer.memory.verdict}"
         for name, answer in zip(names, answers, strict=True)
         if not answer.memory.fits
     ]

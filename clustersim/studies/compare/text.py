@@ -31,7 +31,8 @@ def result_table(answer: CompareAnswer) -> list[list[str]]:
     """Return the measures of all answers side by side, the headings first."""
     numbers = [run.answer.measures() for run in answer.runs]
     first, *others = numbers
-    table = [["", *(run.name for run in answer.runs)]]
+    unfit = {True: "", False: " (hypothetical)"}
+    table = [["", *(f"{run.name}{unfit[run.answer.memory.fits]}" for run in answer.runs)]]
     for measure in compared_measures(answer):
         cells = [measure.text(first[measure.name]) if measure.name in first else "-"]
         for other in others:
@@ -67,7 +68,8 @@ def fact_rows(comparison: Comparison) -> list[Row]:
     ]
     mfu = comparison.differences.get("mfu")
     above = mfu is not None and max(mfu.before, mfu.after) > 1
-    return [*lines, *([Row("MFU", UNMASKED)] if above else [])]
+    assumed = [Row("assumed", f"{key}: {why}") for key, why in comparison.assumed.items()]
+    return [*lines, *assumed, *([Row("MFU", UNMASKED)] if above else [])]
 
 
 def _both(fact: BeforeAfter[str | None]) -> str:

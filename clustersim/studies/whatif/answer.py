@@ -156,6 +156,7 @@ class ChangeResult:
     parts : change of each of its parts, after less before [s; d of a run]
     facts : `before` and `after` in words, by label: bottleneck, memory and so on
     fits : whether it fits in memory; null without a result
+    assumed : keys that the scenario without the change does not assume, with the reason
     """
 
     settings: tuple[str, ...]
@@ -169,6 +170,7 @@ class ChangeResult:
     parts: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, BeforeAfter[str | None]] = field(default_factory=dict)
     fits: bool | None = None
+    assumed: Mapping[str, str] = field(default_factory=dict)
 
 
 @record
@@ -318,4 +320,5 @@ def _result(change: Change, base: ScenarioAnswer, run: Run, by: str) -> ChangeRe
         parts=compared.parts,
         facts=compared.facts,
         fits=after.memory.fits,
+        assumed=compared.assumed,
     )

@@ -122,6 +122,8 @@ def rows(answer: WhatIfAnswer) -> Iterator[Row]:
         text = ", ".join(other)
         yield Row("work", f"{text}: other tokens in a step; parts are those of a token")
     for change in answer.changes:
+        for key, why in change.assumed.items():
+            yield Row("assumed", f"{text_of(change)}: {key}: {why}")
         if change.change is None:
             name, why = text_of(change), change.why or ""
             label: str = "memory" if change.fits is False else change.verdict
