@@ -85,10 +85,9 @@ def price_of(accelerator: str, term: str, years: float = assumed_years_of_use) -
     found = _latest([(day, rate) for day, rate in quoted if rate is not None])
     if not found:
         return None
-    rates = [rate for _, rate in found]
-    first, last = min(found)[0][:7], max(found)[0][:7]
-    between = f"{len(rates)} quotes of {first} to {last}, {min(rates):g} to {max(rates):g} USD/h"
-    return Price(median(rates), term, between if len(rates) > 1 else f"quote of {last}")
+    return Price(
+        median(rate for _, rate in found), term, f"{_sample(found)}{_range(found, 'USD/h')}"
+    )
 
 
 def _purchase(record: PricesRecord, years: float) -> Price | None:
@@ -100,8 +99,24 @@ def _purchase(record: PricesRecord, years: float) -> Price | None:
     latest = _latest([(quote.date, quote.usd) for quote in quotes])
     usd = median(price for _, price in latest)
     what = "share of a system" if systems else "device alone"
-    quote = f"{what} at {usd:,.0f} USD ({max(latest)[0][:7]}) over {years:g} years"
+    sample = f"{_sample(latest)}{_range(latest, 'USD')}"
+    quote = f"{what} at {usd:,.0f} USD over {years:g} years, {sample}"
     return Price(usd / years / HOURS_A_YEAR, "purchase", quote)
+
+
+def _sample(quotes: Sequence[tuple[str, float]]) -> str:
+    """Return how many quotes a price is from, and of when."""
+    first, last = min(quotes)[0][:7], max(quotes)[0][:7]
+    if len(quotes) == 1:
+        return f"a single quote of {last}"
+    return f"median of {len(quotes)} quotes of {first if first == last else f'{first} to {last}'}"
+
+
+def _range(quotes: Sequence[tuple[str, float]], unit: str) -> str:
+    """Return the lowest and the highest of several quotes."""
+    prices = [price for _, price in quotes]
+    low, high = (f"{price:,.2f}".rstrip("0").rstrip(".") for price in (min(prices), max(prices)))
+    return f", {low} to {high} {unit}" if len(quotes) > 1 else ""
 
 
 def _latest(quotes: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:

@@ -182,7 +182,9 @@ class Speculation(SpeculationBase):
         """That drafting costs nothing, if it is not stated what drafts."""
         if self.draft is not None or self.share is not None:
             return {}
-        why = "0: drafting takes no time, as of a look-up in the prompt (n-grams); state it for heads"
+        why = (
+            "0: drafting takes no time, as of a look-up in the prompt (n-grams); state it for heads"
+        )
         more = " of the model (EAGLE, MTP), or speculation.draft for a model that drafts"
         return {"speculation.share": why + more}
 

@@ -47,6 +47,9 @@ from clustersim.studies.compare import required
 
 Verdict = Literal["normal", "slow", "fast", "unknown"]
 
+CENTRAL: Final = 0.75
+"""Share of measured runs that bounds their central half, in which no cause is sought."""
+
 QUANTILE: Final = 1.645
 """95 % quantile of the normal distribution: a two-sided interval of 90 %, as predictions have."""
 
@@ -68,7 +71,7 @@ class CheckAnswer(Presentable):
     interval : step times that are normal: of measured runs, widened by the standard error of the
         log; null of a service
     conventions : how the log counts FLOPs and the peak of its MFU
-    causes : what may explain a longer time, the most likely first
+    causes : what may explain a longer time, the most likely first; none where it `agrees`
     log : what the log is made of; null of a service
     anchor : factors on the catalogue's values that explain the log, where they are requested
     """
@@ -85,6 +88,11 @@ class CheckAnswer(Presentable):
     log: LogSummary | None = None
     anchor: AnchorAnswer | None = None
     slower_than: float | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether it is normal, and in the central half of these runs."""
+        return agrees(self.verdict, self.slower_than)
 
 
 def check(
@@ -189,7 +197,9 @@ def _step(read: Log, variant: Variant, loaded: Loaded, execution: Execution) -> 
     conventions = conventions_of(measured, answer)
     seconds = measured["step_time_s"]
     causes: tuple[Cause, ...] = tuple(_peaks(conventions))
-    if exceeds(seconds, answer.step_time_s, summary.error):
+    verdict = verdict_of(seconds, interval)
+    share = _slower_than(seconds / answer.step_time_s, loaded.scenario)
+    if exceeds(seconds, answer.step_time_s, summary.error) and not agrees(verdict, share):
         base = Base(answer, bare(loaded.tree.data.get("disturbances", [])))
         candidates = candidates_of(base)
         sizes = [size.settings for candidate in candidates for size in candidate.sizes]
@@ -198,7 +208,7 @@ def _step(read: Log, variant: Variant, loaded: Loaded, execution: Execution) -> 
     numbers = answer.measures()
     alike = {each.quantity: each.predicted for each in conventions if each.predicted is not None}
     return CheckAnswer(
-        verdict=verdict_of(seconds, interval),
+        verdict=verdict,
         name=answer.name,
         title=answer.title,
         file=read.file,
@@ -208,8 +218,13 @@ def _step(read: Log, variant: Variant, loaded: Loaded, execution: Execution) -> 
         conventions=conventions,
         causes=causes,
         log=summary,
-        slower_than=_slower_than(seconds / answer.step_time_s, loaded.scenario),
+        slower_than=share,
     )
+
+
+def agrees(verdict: Verdict, share: float | None) -> bool:
+    """Return whether a normal step is slower than neither few nor most of the measured runs."""
+    return verdict == "normal" and share is not None and 1 - CENTRAL <= share <= CENTRAL
 
 
 def _slower_than(ratio: float, scenario: Scenario) -> float | None:

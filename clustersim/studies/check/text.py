@@ -32,9 +32,6 @@ FACTORS: Final[Mapping[str, str]] = {
 }
 """Factors of an anchor in words."""
 
-CENTRAL: Final = 0.75
-"""Share of measured runs that bounds their central half."""
-
 SENTENCES: Final[Mapping[str, str]] = {
     "normal": "is normal for this layout",
     "slow": "is slow for this layout",
@@ -49,6 +46,13 @@ def finding(answer: CheckAnswer) -> str:
     seconds = answer.measured.get("step_time_s")
     if seconds is None or answer.interval is None:
         return f"{answer.file} next to {answer.name}: {counted(len(answer.predicted), 'measure')}"
+    if answer.agrees:
+        predicted = answer.predicted["step_time_s"]
+        close = percent(max(seconds / predicted, predicted / seconds) - 1)
+        return (
+            f"a step of {format_seconds(seconds)} is normal: it agrees with the predicted"
+            f" {format_seconds(predicted)} within {close} ({_range(answer.interval)})"
+        )
     return (
         f"a step of {format_seconds(seconds)} {SENTENCES[answer.verdict]}{_place(answer)}"
         f" ({change_of(answer, seconds)}; {_range(answer.interval)})"
@@ -58,9 +62,9 @@ def finding(answer: CheckAnswer) -> str:
 def _place(answer: CheckAnswer) -> str:
     """Return the place of a normal step among measured runs, where it is not in their middle."""
     share = answer.slower_than
-    if share is None or answer.verdict != "normal" or 1 - CENTRAL <= share <= CENTRAL:
+    if share is None or answer.verdict != "normal":
         return ""
-    side, of = ("slower", share) if share > CENTRAL else ("faster", 1 - share)
+    side, of = ("slower", share) if share > 0.5 else ("faster", 1 - share)
     return f", but {side} than {percent(of)} of measured runs over their predictions"
 
 
