@@ -14,7 +14,7 @@ for each replica, its links and weights in arrays.
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,23 @@ from clustersim.records import dataclass
 
 Name = tuple[Hashable, ...]
 """Name of a communication, the same for every replica: ``("send", "F", 3, 4)``."""
+
+
+BELOW: Final = 0.99
+"""Share of the rate of the links below which the library limits a collective, not rounding."""
+
+LimitedBy = Literal["link", "library", "latency"]
+"""What limits a communication without other traffic."""
+
+
+def link_text(link: str, by: LimitedBy | None) -> str:
+    """Return a link in words, with what limits communication over it where the link does not.
+
+    >>> link_text("n0.nic0>leaf0", "link"), link_text("n0.nic0>leaf0", "library")
+    ('n0.nic0>leaf0', 'n0.nic0>leaf0 (limited by the library)')
+    """
+    words = {"library": " (limited by the library)", "latency": " (limited by latency)"}
+    return link + words.get(by or "", "")
 
 
 class Traffic(NamedTuple):
@@ -50,9 +67,24 @@ class Traffic(NamedTuple):
         """Yield each link with the number of flows that cross it."""
         return zip(self.links, self.weights, strict=True)
 
-    def uncontended_rate(self, capacities: Sequence[float]) -> float:
+    def uncontended_rate(self, capacities: Sequence[float] | Floats) -> float:
         """Return the rate of one flow with its links to itself [B/s]."""
         return min([self.cap, *(capacities[link] / weight for link, weight in self.crossings())])
+
+    def seconds(self, capacities: Sequence[float] | Floats) -> float:
+        """Return the time that it takes with its links to itself [s]."""
+        return self.latency + self.nbytes / self.uncontended_rate(capacities)
+
+    def limited_by(self, capacities: Sequence[float] | Floats) -> LimitedBy:
+        """Return what limits it without other traffic.
+
+        It is ``library`` where a measured limit of the library is below the rate of the links, so
+        that faster links change nothing, and ``latency`` where that is more than half of its time.
+        """
+        if not self.links or self.latency > self.seconds(capacities) / 2:
+            return "latency"
+        free = self._replace(cap=inf).uncontended_rate(capacities)
+        return "library" if self.cap < BELOW * free else "link"
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from clustersim.plan.placement import Placement
 from clustersim.program.links.in_use import LinksInUse
 from clustersim.program.program import Limit
 from clustersim.topology.cluster import Cluster
+from clustersim.traffic import LimitedBy
 
 _GROUPS: Final = {
     "tensor_communication": "tensor",
@@ -44,12 +45,14 @@ class ExposedCommunication:
     seconds : mean of all ranks [s]
     link : the link that limits its rate without other traffic; null where it crosses none
     kind : kind of that link
+    by : what limits its rate: that `link`, the `library` or `latency`; null where it crosses none
     """
 
     part: str
     seconds: float
     link: str | None
     kind: str | None
+    by: LimitedBy | None = None
 
 
 def exposed(
@@ -65,8 +68,8 @@ def exposed(
     for part, group in _GROUPS.items():
         if attribution[part] > 0:
             limit = limits.get(group)
-            link, kind = (limit.link, limit.kind) if limit else (None, None)
-            components.append(ExposedCommunication(part, attribution[part], link, kind))
+            link = (limit.link, limit.kind, limit.by) if limit else (None, None, None)
+            components.append(ExposedCommunication(part, attribution[part], *link))
     return tuple(sorted(components, key=lambda each: (-each.seconds, each.part)))
 
 

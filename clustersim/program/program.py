@@ -17,7 +17,7 @@ from clustersim.plan.parallelism import Wiring
 from clustersim.program.blocks.units import Units
 from clustersim.program.links.in_use import LinksInUse
 from clustersim.program.schedules.steps import Code, Order, Row
-from clustersim.traffic import Traffic
+from clustersim.traffic import LimitedBy, Traffic
 
 
 class Position(NamedTuple):
@@ -156,11 +156,14 @@ class Limit:
     link : name of the link
     kind : kind of the link
     capacity : payload that it can carry in its direction [B/s]
+    by : whether that is the limit: `link`; `library` where a measured limit of the library is
+        lower, or `latency` where that is more than half of the time of the longest communication
     """
 
     link: str
     kind: str
     capacity: float
+    by: LimitedBy = "link"
 
 
 @record

@@ -62,7 +62,7 @@ nearest runs  frontier-22b [+-]{N} % \({N} x mi250x-gcd, .*\)
 FLOP rate     {N} model TFLOP/s per device \(MFU {P}\), {N} executed \(HFU {P}\)
 bubble        {P} of the step time \({P} of the time without bubbles\)
 time          matmul {P}, bubble {P}(?:, [a-z ]+ {P}){{4}}
-exposed       communication {P}: pipeline {N} m?s, data {N} m?s over n0.dev0>n0.dev1, .*
+exposed       communication {P}: pipeline {N} m?s, data {N} m?s over n0.dev0>n0.dev1 \(limited by .*
 memory        fits: {N} of 59.6 GiB on stage 0
 memory use    optimiser {N}(?:, [a-z ]+ {N}){{4}}, other {N} GiB
 busiest link  [\w.]+>[\w.]+, {P} of {N} GB/s, mean of the step

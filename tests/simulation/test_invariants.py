@@ -20,7 +20,7 @@ from clustersim.metrics.bounds import check_step, compute_bound, path_bound
 from clustersim.metrics.communication import HotLink
 from clustersim.simulation.step.simulate import simulate
 from clustersim.timeline import Timeline
-from clustersim.traffic import Traffic
+from clustersim.traffic import Traffic, link_text
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,41 @@ def test_exposed_communication_names_its_links(result):
     limits = result.program.limits
     assert exposed["pipeline_communication"].link == limits["pipeline"].link
     assert exposed["pipeline_communication"].kind == limits["pipeline"].kind
+
+
+@pytest.mark.parametrize(
+    ("scenario", "settings", "links", "by"),
+    [
+        ("frontier-1t", [], "cluster.node.interconnect.kinds.xgmi", "library"),
+        ("llama3-405b-16k", ["cluster.nodes=16", "plan.data=1", "plan.context=1",
+         "batch.global=16"], "cluster.node.interconnect", "link"),
+    ],
+)  # fmt: skip
+def test_a_link_was_the_bottleneck_where_faster_links_changed_nothing(
+    scenario, settings, links, by
+):
+    """The library is named where it limits tensor groups; elsewhere faster links save time."""
+    before, after = (
+        simulate(scenario, [*settings, *more]) for more in ([], [f"{links}.bandwidth=x2"])
+    )
+    part = next(each for each in before.answer.exposed if each.part == "tensor_communication")
+    seconds = [each.attribution["tensor_communication"] for each in (before, after)]
+
+    assert part.by == before.program.limits["tensor"].by == by
+    assert (seconds[1] > 0.99 * seconds[0]) == (by == "library")
+
+
+def test_a_small_part_of_a_step_was_its_bottleneck(result):
+    """Communication and bubble below a tenth of a step are none; above it the longest one is."""
+    answer = result.answer
+    small = replace(answer, bubble_fraction=0.05, step_time_s=1e3 * answer.step_time_s)
+    link = link_text(answer.exposed[0].link, answer.exposed[0].by)
+
+    assert small.facts()["bottleneck"].startswith("none: no communication and no bubble takes 10 %")
+    assert replace(small, bubble_fraction=0.2).facts()["bottleneck"] == "pipeline bubble"
+    longest = replace(small, step_time_s=2 * answer.exposed[0].seconds)
+    part = answer.exposed[0].part.replace("_", " ")
+    assert longest.facts()["bottleneck"] == f"{part} over {link}"
 
 
 def overlapping(result) -> Timeline:

@@ -332,7 +332,7 @@ N, P = r"[\d.,]+(?:e[+-]\d+)?", r"[\d.]+ %"  # a number, a share
 TEXT = rf"""
 frontier-22b batch.global=16 recompute=none: step time {N} s -> {N} s \(-{P}\): matmul -{N} .*
 inputs         recompute full -> none
-bottleneck     [a-z]+ communication over n0.*, before and after
+bottleneck     pipeline bubble, before and after
 slowest stage  7 \(busy for {N} s, the mean stage for {N} s\) -> 7 \(busy .*\)
 memory         fits: .* -> (?:fits|tight): .*
 causes         -{N} s  -{P}  matmul

@@ -272,7 +272,9 @@ def test_a_single_quote_is_not_ranked_in_silence_with_the_median_of_ten(tmp_path
     first, second = answer.rate.split("; ")
 
     assert first.startswith("h100-sxm 3.37 USD per device and hour, on-demand: 10 quotes")
-    assert second.startswith("h200-sxm 10.6 USD per device and hour, on-demand: a single quote of 2025")
+    assert second.startswith(
+        "h200-sxm 10.6 USD per device and hour, on-demand: a single quote of 2025"
+    )
 
 
 def test_a_sweep_without_a_valid_combination_does_not_blame_memory(tmp_path):

@@ -16,13 +16,14 @@ from clustersim.arrays import Floats, adjacent
 from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks.blocks import Blocks, tensor_name
 from clustersim.program.collectives.axes import OF_CELL, Call
+from clustersim.program.collectives.communicator import TABLE
 from clustersim.program.links.in_use import LinksInUse
 from clustersim.program.links.tables import TrafficTable, tables_of
-from clustersim.program.movement.transfers import send_name
+from clustersim.program.movement.transfers import reductions, send_name
 from clustersim.program.program import Crossing, Limit
 from clustersim.program.schedules.steps import WHOLE
 from clustersim.timeline import FORWARD
-from clustersim.traffic import LinkRows, Name, TrafficRows, Transfers, added
+from clustersim.traffic import LimitedBy, LinkRows, Name, Traffic, TrafficRows, Transfers, added
 from clustersim.workload.kernels import Axis
 
 
@@ -189,24 +190,65 @@ class LinkUsage:
 
         Of several transfers of a kind, the longest decides.
         """
-        loads: dict[str, LinkRows] = {}
+        found: dict[str, tuple[LinkRows, LimitedBy]] = {}
         for axis in self._inner.axes:
             stages = (range(run.start, run.start + 1) for run in self._inner.runs)
-            rows = (self._inner.along(axis, stage).take([0]) for stage in stages)
-            loads[axis] = next(row for row in rows if len(row.links))
+            rows = ((self._inner.along(axis, stage).take([0]), stage.start) for stage in stages)
+            row, stage = next(each for each in rows if len(each[0].links))
+            found[axis] = row, self._longest_call(axis, stage)
         for kind, prefix, transfers in (
             ("pipeline", "send", self._sends),
             ("data", "gradients", self._joint),
             ("embedding", "embedding", self._joint),
         ):
             if (longest := _longest(transfers, prefix)) is not None:
-                loads[kind] = longest
+                table, at = longest
+                traffic, name = table.moved.of_row(at), table.names[at // table.rows]
+                scaled = prefix == "embedding" or (prefix == "gradients" and self._scales(name))
+                found[kind] = table.crossings.take([at]), self._limit(traffic, scaled=scaled)
         links, capacities = self._links, self._links.capacities
         limits = {}
-        for kind, load in loads.items():
+        for kind, (load, by) in found.items():
             link = int(load.links[np.argmax(load.values / capacities[load.links])])
-            limits[kind] = Limit(links.names[link], links.kinds[link], float(capacities[link]))
+            limits[kind] = Limit(links.names[link], links.kinds[link], float(capacities[link]), by)
         return limits
+
+    def _longest_call(self, axis: Axis, stage: int) -> LimitedBy:
+        """Return what limits the collective inside blocks of a stage that takes longest in all."""
+        communicators, capacities = self._blocks.communicators, self._links.capacities
+        groups, first = (
+            communicators.along(axis),
+            communicators.rows_of(axis, range(stage, stage + 1)),
+        )
+        row = slice(first.start, first.start + 1)
+        found = []
+        for call, times in self._inner.calls[stage].all.items():
+            if call.axis == axis:
+                traffic = groups.traffic("", call.operation, call.nbytes, row).of_row(0)
+                found.append((times * traffic.seconds(capacities), call, traffic))
+        _, call, traffic = max(found, key=lambda each: each[0])
+        cost = groups.cost(int(groups.classes[row][0]), call.operation, call.nbytes)
+        return self._limit(traffic, scaled=cost.protocol == TABLE)
+
+    def _scales(self, name: Name) -> bool:
+        """Return whether the rate of a reduction of gradients is a measured one over its links."""
+        job, (_, stage, axis) = self._job, name
+        return any(
+            self._blocks.communicators.along(axis, call.operation).cost(0, *call[1:]).protocol
+            == TABLE
+            for call in reductions(job, job.weights.trained(int(str(stage))))
+            if call.axis == axis
+        )
+
+    def _limit(self, traffic: Traffic, *, scaled: bool) -> LimitedBy:
+        """Return what limits a transfer; measured rates in nodes are in proportion to the links.
+
+        Parameters
+        ----------
+        scaled : whether it has such a rate
+        """
+        by = traffic.limited_by(self._links.capacities)
+        return "link" if scaled and by == "library" else by
 
     # --- what crosses a link ---------------------------------------------------------------------
 
@@ -246,8 +288,8 @@ def _add(totals: Floats, table: TrafficTable, times: Mapping[Name, float]) -> No
     table.crossings.scaled(table.moved.nbytes).scaled(each).add_to(totals)
 
 
-def _longest(tables: Iterable[TrafficTable], kind: str) -> LinkRows | None:
-    """Return the crossings of the longest transfer of a kind of replica 0; None without any."""
+def _longest(tables: Iterable[TrafficTable], kind: str) -> tuple[TrafficTable, int] | None:
+    """Return the table and row of the longest transfer of a kind of replica 0; None without any."""
     longest: tuple[float, TrafficTable, int] | None = None
     for table in tables:
         first = slice(None, None, table.rows)
@@ -255,7 +297,7 @@ def _longest(tables: Iterable[TrafficTable], kind: str) -> LinkRows | None:
         for index, (name, taken) in enumerate(zip(table.names, seconds, strict=True)):
             if name[0] == kind and (longest is None or taken > longest[0]):
                 longest = taken, table, index * table.rows
-    return None if longest is None else longest[1].crossings.take([longest[2]])
+    return None if longest is None else longest[1:]
 
 
 def _sends_of_step(plan: Plan) -> Counter[Name]:

@@ -16,6 +16,7 @@ from clustersim.reports.step.links import links
 from clustersim.reports.step.pipeline import longest_wait, page_views, pipeline
 from clustersim.reports.step.sections import disturbances, power_section, scenario, sources_section
 from clustersim.reports.step.text import remedies, rows
+from clustersim.traffic import link_text
 from clustersim.units import format_bandwidth, format_number, format_seconds
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _time(result: "Result") -> Section:
             words(exposed.part),
             format_seconds(exposed.seconds, 3),
             percent(exposed.seconds / result.step_time),
-            exposed.link or "",
+            link_text(exposed.link, exposed.by) if exposed.link else "",
             format_bandwidth(capacities[exposed.link]) if exposed.link else "",
         )
         for exposed in result.exposed

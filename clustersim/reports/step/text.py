@@ -18,6 +18,7 @@ from clustersim.reports.measures import expectation_rows, hypothetical, summary
 from clustersim.reports.published import published_rows
 from clustersim.simulation.step.disturbed import is_random
 from clustersim.topology.accelerator import slowest_clock
+from clustersim.traffic import link_text
 from clustersim.units import (
     GIB,
     counted,
@@ -241,7 +242,7 @@ def _exposed(result: "Result") -> str:
     named = [f"{words(kind)} {format_seconds(s, 3)}" for kind, s in exposed.items()]
     largest = list(exposed).index(max(exposed, key=exposed.__getitem__))
     limit = result.program.limits.get(list(exposed)[largest])
-    named[largest] += f" over {limit.link}" if limit else ""
+    named[largest] += f" over {link_text(limit.link, limit.by)}" if limit else ""
     return f"communication {percent(total)}: {', '.join(named)}"
 
 

@@ -31,6 +31,7 @@ NAMED: Final = 3
 
 def rows(answer: TrainAnswer) -> list[Row]:
     """Return the lines of an answer."""
+    spares = answer.assumed.get("training.spares")
     return [
         *(
             [Row("memory", answer.memory, not answer.fits, answer.room.tight)]
@@ -43,6 +44,7 @@ def rows(answer: TrainAnswer) -> list[Row]:
         Row("machine", _machine(answer)),
         *_steps(answer),
         Row("failures", _failures(answer)),
+        *([Row("spares", f"assumed {spares} (training.spares)")] if spares else []),
         Row("checkpoint", _checkpoint(answer.checkpoint)),
         Row("interval", _interval(answer.checkpoint)),
         *_contention(answer.checkpoint),

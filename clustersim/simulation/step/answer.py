@@ -17,9 +17,13 @@ from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import Account, Kind
 from clustersim.simulation.published import PublishedCheck
 from clustersim.simulation.training_run.answer import RunMeasures
+from clustersim.traffic import link_text
 from clustersim.units import format_seconds
 
 HOUR: Final = 3600.0
+
+SMALL: Final = 0.1
+"""Share of a step below which communication and bubble are no bottleneck."""
 
 OF_POWER: Final = ("power_w", "energy_per_token_j", "tokens_per_joule")
 """Measures that need the power of the machine."""
@@ -351,12 +355,15 @@ class RunAnswer:
         }
 
     def _bottleneck(self) -> str:
-        """Return the longest exposed communication, and the link that limits it."""
-        if not self.exposed:
-            return "no communication"
-        longest = self.exposed[0]
+        """Return the bubble or the longest exposed communication, with the link that limits it."""
+        longest = self.exposed[0] if self.exposed else None
+        share = 0.0 if longest is None else longest.seconds / self.step_time_s
+        if max(share, self.bubble_fraction) < SMALL:
+            return f"none: no communication and no bubble takes {100 * SMALL:.0f} % of the step"
+        if longest is None or share < self.bubble_fraction:
+            return "pipeline bubble"
         part = longest.part.replace("_", " ")
-        return f"{part} over {longest.link}" if longest.link else part
+        return f"{part} over {link_text(longest.link, longest.by)}" if longest.link else part
 
     def why_missing(self, name: str) -> str:
         """Return why a measure is not known."""

@@ -141,12 +141,19 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
         calendar=_calendar(whole),
         warnings=tuple(warnings_of(whole)),
         published=tuple(_published(whole, accounting, interruptions)),
-        assumed={**result.assumed, **whole.times.assumed},
+        assumed={**result.assumed, **whole.times.assumed, **_spares(whole)},
         memory=result.memory.reason,
         fits=result.memory.fits,
         room=answer_from(MemoryRoom, result.memory.answer),
         wall_s=whole.wall,
     )
+
+
+def _spares(whole: WholeRun) -> dict[str, str]:
+    """Return that spares are assumed, where nodes are replaced and none are stated."""
+    if whole.training.spares is not None or not any(cause.replaces for cause in whole.causes):
+        return {}
+    return {"training.spares": "without limit: each failed node is replaced at once"}
 
 
 LEVELS: Final = 400

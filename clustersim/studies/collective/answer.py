@@ -162,7 +162,7 @@ def _timing(benchmark: Benchmark, nbytes: float, measured: float | None) -> Timi
         busbw=bandwidth * bus_factor(benchmark.operation, benchmark.communicator.span.ranks),
         algorithm=cost.algorithm,
         protocol=cost.protocol,
-        bottleneck=benchmark.bottleneck(cost),
+        bottleneck=benchmark.bottleneck(nbytes),
         time_with_s=contended and contended.time,
         slowdown=contended and contended.time / cost.seconds,
         shared_link=contended and contended.link,

@@ -31,9 +31,6 @@ from clustersim.traffic import Traffic
 COPIES: Final = {"device-to-host": Cluster.to_host, "host-to-device": Cluster.from_host}
 """Copies that background traffic may consist of, in addition to collectives."""
 
-BELOW: Final = 0.99
-"""Share of the rate of the links below which the library limits a collective, not rounding."""
-
 
 class Background(NamedTuple):
     """Concurrent traffic, which is repeated: ``all-to-all 64MiB on 0-31``."""
@@ -95,21 +92,14 @@ class Benchmark:
         """Return the time and the algorithm of a size without background."""
         return self.communicator.cost(self.operation, nbytes)
 
-    def bottleneck(self, cost: Cost) -> str:
-        """Return the link that limits it; ``latency`` where that is more than half of the time.
-
-        It is ``library`` where a measured limit of the library is below the rate of the links, so
-        that faster links change nothing.
-        """
+    def bottleneck(self, nbytes: float) -> str:
+        """Return the link that limits a size; ``library`` or ``latency`` where these do."""
         links = self.cluster.links
-        load = self.communicator.load(cost.algorithm, self.operation)
+        load = self.communicator.load(self.cost(nbytes).algorithm, self.operation)
         link = load.bottleneck(links.capacities)
-        if link is None or cost.latency > cost.seconds / 2:
-            return "latency"
-        uncontended = load.unit / float(load.seconds_per_byte(links.capacities)[0])
-        if cost.rate < BELOW * uncontended:
-            return "library"
-        return links.names[link]
+        traffic = self.communicator.traffic(self.operation, self.operation, nbytes)
+        limit = "latency" if link is None else traffic.limited_by(links.capacities.tolist())
+        return limit if link is None or limit != "link" else links.names[link]
 
     def contended(self, nbytes: float) -> Contended:
         """Return the time of a size with the background."""
