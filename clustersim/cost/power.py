@@ -30,6 +30,7 @@ STATE_OF: Final[dict[str, State]] = {
     "imbalance": "waiting",
     "overlap_slowdown": "compute",
     "disturbance": "compute",
+    "waiting_for_slowest": "waiting",
     "pipeline_communication": "communication",
     "data_communication": "communication",
     "embedding_communication": "communication",

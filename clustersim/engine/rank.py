@@ -67,6 +67,7 @@ class ReplayState:
     Attributes
     ----------
     grid : of all instants of blocks and transfers
+    latest : for each stage, when its last rank class was ready for the end of its reduction [s]
     collectives : collectives of several rank classes, in the order of their ends
     crossed : traffic, begin and end of those that crossed links [s]
     """
@@ -79,6 +80,7 @@ class ReplayState:
         limiting = None if moved is None else limiting_links(moved, program.capacities)
         self.network = Network(self.env, program.capacities, grid=grid, limiting=limiting)
         self._rendezvous: dict[tuple[Any, ...], Rendezvous] = {}
+        self.latest: dict[int, float] = {}
         self.collectives: list[CollectiveSpan] = []
         self.crossed: list[tuple[Traffic, float, float]] = []
 
@@ -264,13 +266,15 @@ class Rank:
             yield from self.collective(name, piece, self.state.ranks_of_stage)
 
     def _wait_for_reduction(self) -> Process:
-        """Wait until the last piece is reduced; the whole wait is communication."""
-        ready, pieces = float(self.env.now), self.actor.tail.gradients
-        name = GRADIENTS, self.actor.position.stage, len(pieces) - 1, len(pieces[-1]) - 1
+        """Wait until the last piece is reduced: communication since the slowest rank is ready."""
+        stage, pieces = self.actor.position.stage, self.actor.tail.gradients
+        name = GRADIENTS, stage, len(pieces) - 1, len(pieces[-1]) - 1
         self.waits_for = pieces[-1][-1].name
         rendezvous = self.state.rendezvous(*name, size=self.state.ranks_of_stage)
+        latest = self.state.latest
+        latest[stage] = max(latest.get(stage, 0.0), float(self.env.now))
         yield rendezvous.done
-        return ready
+        return latest[stage]
 
     # --- the record ------------------------------------------------------------------------------
 

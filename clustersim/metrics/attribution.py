@@ -9,8 +9,9 @@ waiting   for a transfer on its way: pipeline_communication
           for a result not yet sent: bubble_fill before the first backward, bubble_drain after
           the last forward, bubble_steady between
 sending   pipeline_communication, where sends block
-tail      data_, embedding_communication, synchronisation, optimiser; waiting until the other
-          ranks are ready, and until the end of the step, is bubble_drain
+tail      data_, embedding_communication, synchronisation, optimiser; waiting_for_slowest, until
+          all replicas of its stage are ready to reduce gradients or gather parameters; waiting
+          until other stages are ready, and until the end of the step, is bubble_drain
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -48,6 +49,7 @@ PARTS = (
     "imbalance",
     "overlap_slowdown",
     "disturbance",
+    "waiting_for_slowest",
     "pipeline_communication",
     "data_communication",
     "embedding_communication",
@@ -89,7 +91,8 @@ def attributed(
         for part, seconds in zip(WAITING, waiting, strict=True):
             parts[part] += seconds
         for span in track.tail:
-            parts["bubble_drain"] += span.start - span.ready
+            apart = span.name in (GRADIENTS, PARAMETERS)
+            parts["waiting_for_slowest" if apart else "bubble_drain"] += span.start - span.ready
             parts[TAIL_PARTS[span.name]] += span.end - span.start
         parts["bubble_drain"] += duration - track.finish
         yield parts

@@ -184,11 +184,13 @@ def kind_of(component: str) -> str:
     """
     if component.endswith("communication") or component in ("synchronisation", "host_transfer"):
         return "communication"
-    kind = "imbalance" if component == "disturbance" else component.partition("_")[0]
+    uneven = component in ("disturbance", "waiting_for_slowest")
+    kind = "imbalance" if uneven else component.partition("_")[0]
     return kind if kind in ("bubble", "imbalance", "optimiser") else "compute"
 
 
-_BUBBLES: Final = {
+_NAMES: Final = {
+    "waiting_for_slowest": "waiting for the slowest",
     "bubble_fill": "fill bubble",
     "bubble_steady": "steady-state bubble",
     "bubble_drain": "drain bubble",
@@ -201,7 +203,7 @@ def words(component: str) -> str:
     >>> words("pipeline_communication"), words("bubble_fill")
     ('pipeline communication', 'fill bubble')
     """
-    return _BUBBLES.get(component, component.replace("_", " "))
+    return _NAMES.get(component, component.replace("_", " "))
 
 
 def percent(share: float, sign: str = "") -> str:

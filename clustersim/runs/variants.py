@@ -34,7 +34,7 @@ from clustersim.simulation.sharing.answer import ShareAnswer
 from clustersim.simulation.sharing.share import share
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.simulation.step.replications import replicate
-from clustersim.simulation.step.result import Result, usd_per_hour
+from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
 from clustersim.simulation.trace.answer import TraceAnswer
 from clustersim.simulation.trace.replay import replay
@@ -176,7 +176,7 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
     result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
     if isinstance(result, Result):
         training = None if loaded.scenario.training is None else run_measures(result)
-        price = usd_per_hour(loaded.scenario)
+        price = result.usd_per_hour
         known = None if isinstance(price, str) else price
         why = {"usd_per_hour": price} if isinstance(price, str) else {}
         answer = replace(result, training=training).answer

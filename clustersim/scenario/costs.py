@@ -7,6 +7,7 @@ from pydantic import Field
 from clustersim.catalog.facts import Line, Positive, Strict
 from clustersim.catalog.prices import find_site
 from clustersim.cost.prices import (
+    NO_ELECTRICITY,
     TERMS,
     Price,
     Site,
@@ -57,7 +58,35 @@ def rate_of(costs: CostsFile, accelerator: str) -> Price | str:
     return f"no {costs.price} price of {accelerator} is quoted (state {remedies}{site})"
 
 
+def usd_per_hour(
+    costs: CostsFile, accelerator: str, devices: int, watts: float | str, where: str = ""
+) -> float | str:
+    """Return the price of an hour of some devices, with electricity that is not part of the rate.
+
+    Parameters
+    ----------
+    watts : mean power of their machine [W]; or why it is not known
+    where : the place of the site, with which a message begins
+
+    Returns
+    -------
+    why it is not known, where it is not [USD/h].
+    """
+    site, price = site_of(costs, where), rate_of(costs, accelerator)
+    if isinstance(price, str):
+        return price
+    rate = devices * price.usd_per_device_hour
+    if price.includes_electricity:
+        return rate
+    if site is None or site.electricity is None:
+        return NO_ELECTRICITY
+    return watts if isinstance(watts, str) else rate + watts / 1000 * site.pue * site.electricity
+
+
 def rate_text(costs: CostsFile, accelerator: str) -> str | None:
     """Return the rate of a device with its quotes; None where no price is known."""
     rate = rate_of(costs, accelerator)
-    return None if isinstance(rate, str) else rate.text
+    if isinstance(rate, str):
+        return None
+    added = costs.site is not None and not rate.includes_electricity
+    return f"{rate.text}; and electricity of {costs.site}" if added else rate.text

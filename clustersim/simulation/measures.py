@@ -168,7 +168,7 @@ def _of_a_step() -> Iterable[Measure]:
          ""),
         ("tokens_per_joule", "tokens per joule", "tokens/J", "tokens/J", _MORE, _OF_WORK,
          _with("tokens/J"), ""),
-        ("usd_per_hour", "price of the devices", "USD/h", "USD/h", _LESS, _OF_WORK,
+        ("usd_per_hour", "price of an hour", "USD/h", "USD/h", _LESS, _OF_WORK,
          _with("USD/h"), ""),
         ("tokens_per_dollar", "tokens per dollar", "tokens/USD", "tokens/USD", _MORE, _OF_WORK,
          _with("tokens/USD"), ""),

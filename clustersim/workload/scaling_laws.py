@@ -49,6 +49,12 @@ class Loss:
     b: float
     beta: float
 
+    @property
+    def text(self) -> str:
+        """The law with its constants."""
+        of_parameters, of_tokens = f"{self.a:g} N^-{self.alpha:g}", f"{self.b:g} D^-{self.beta:g}"
+        return f"L = {self.floor:g} + {of_parameters} + {of_tokens} for N parameters and D tokens"
+
     def at(self, parameters: float, tokens: float) -> float:
         r"""Return the loss :math:`E + A N^{-\alpha} + B D^{-\beta}` [nats per token]."""
         of_parameters = self.a * math.exp(-self.alpha * math.log(parameters))
@@ -82,6 +88,13 @@ class Powers:
     through: Optimum
     a: float
     b: float
+
+    @property
+    def text(self) -> str:
+        """The law with its constants."""
+        n, d = self.through.parameters, self.through.tokens
+        powers = f"N = {n:.3g} c^{self.a:g} parameters and D = {d:.3g} c^{self.b:g} tokens"
+        return f"{powers} for c times {self.through.flops:.3g} FLOP"
 
     def optimum(self, flops: float) -> Optimum:
         """Return the parameters and tokens for a budget."""
@@ -140,6 +153,14 @@ LAWS: Final[Mapping[str, Law]] = MappingProxyType(
                 "exponents fitted to its Table 3, printed as 0.50",
             ),
             Law(
+                "chinchilla-20",
+                Powers(Optimum(120e18, 1e9, 20e9), 0.5, 0.5),
+                None,
+                _CHINCHILLA,
+                "Hoffmann et al. 2022, arXiv:2203.15556, Table 3",
+                "the rule of 20 tokens a parameter, about that of its approaches 1 and 2",
+            ),
+            Law(
                 "chinchilla-2",
                 Powers(Optimum(1.32e22, 10e9, 219.5e9), 0.49, 0.51),
                 None,
@@ -190,6 +211,9 @@ LAWS: Final[Mapping[str, Law]] = MappingProxyType(
     }
 )
 """The laws by name."""
+
+
+DEFAULT_LAW: Final = "chinchilla-3"
 
 
 def find_law(name: str) -> Law:

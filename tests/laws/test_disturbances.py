@@ -91,6 +91,21 @@ def test_a_slow_rank_slows_a_data_parallel_step_by_its_factor(factor):
     assert longer == pytest.approx(max(0.0, factor - 1) * work(scenario()), rel=1e-9)
 
 
+@pytest.mark.parametrize("profile", ["megatron-lm-2022", "megatron-core"])
+def test_waiting_for_a_slow_device_was_data_communication(profile):
+    """Replicas that wait for the slowest exchange no gradients; the step has its own part for it.
+
+    With eight replicas, of which one takes half as long again, the others wait for that time.
+    """
+    slow = {"type": "slow-device", "devices": [3], "factor": 1.5}
+    before, after = (simulate(scenario(*given, framework=profile)) for given in ([], [slow]))
+    parts = {name: after.attribution[name] - before.attribution[name] for name in PARTS}
+
+    assert parts["data_communication"] < 0.01 * before.attribution["data_communication"]
+    assert parts["waiting_for_slowest"] == pytest.approx(7 * parts["disturbance"])
+    assert parts["waiting_for_slowest"] > 0.75 * (after.step_time - before.step_time)
+
+
 def test_a_slow_stage_slows_the_steady_part_by_its_factor():
     """In a long pipeline every microbatch takes as long as on the slowest stage."""
     slow = {"type": "slow-device", "stages": [1], "factor": 1.5}

@@ -52,7 +52,7 @@ def test_the_lines_of_a_run_state_what_each_disturbance_costs(result):
     assert lines["disturbances"] == "hot device (1 device), jitter (16 devices), slow-link"
     assert lines["replications"].startswith("3 steps: mean ")
     assert lines["cost"].startswith("hot device ")
-    assert "disturbance" in lines["time"]
+    assert "waiting for the slowest" in lines["time"]
 
 
 def test_a_step_of_random_times_is_stated_to_be_one_draw(loaded, result):

@@ -16,6 +16,8 @@ import pytest
 from benchmarks.search import DEVICES, SCENARIO, SETTINGS, samples, step_times
 from clustersim import search
 from clustersim.answers import from_json, to_json
+from clustersim.catalog.prices import find_site
+from clustersim.cost.prices import build_site
 from clustersim.errors import ScenarioError
 from clustersim.exporters.arguments import launch_of, layout_arguments
 from clustersim.memory.peak import estimate_memory
@@ -497,11 +499,12 @@ def test_the_best_for_the_money_is_that_of_all_machines(tmp_path):
 def test_the_stated_kind_of_price_is_that_of_the_objective(tmp_path):
     """Tokens per dollar of a purchase need no rental."""
     fixed = [*FIXED, "plan.tensor=1", "plan.pipeline=1", "plan.zero=0"]
-    fixed += ["cluster.name=dgx-b200", "costs.price=purchase"]
+    fixed += ["cluster.name=dgx-b200", "costs.price=purchase", "costs.site=industry-mean"]
     best = search(small(tmp_path), objective="tokens_per_dollar", settings=fixed, jobs=1).ranked[0]
-    hourly = 47_409 / 4 / 8766 * 8
+    site, numbers = build_site(find_site("industry-mean")), best.measures
+    hourly = 47_409 / 4 / 8766 * 8 + numbers["power_w"] / 1e3 * site.pue * site.electricity
 
-    assert best.measures["usd_per_hour"] == pytest.approx(hourly)
+    assert numbers["usd_per_hour"] == pytest.approx(hourly)
 
 
 def test_the_best_layout_runs_as_it_is_reported(found, tmp_path):

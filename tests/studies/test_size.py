@@ -286,6 +286,17 @@ def test_the_text_states_law_range_and_neighbours(small):
     assert len(lines) <= 13
 
 
+def test_101_tokens_a_parameter_were_those_of_a_law_without_its_constants(small):
+    """The default law is named as such with its constants, next to the rule of 20 tokens."""
+    lines = {row.label: row.text for row in rows(small)}
+    formula = next(row.text for row in rows(small) if row.text.startswith("L = "))
+
+    assert lines["law"].startswith("chinchilla-3 (the default; --law names another), Hoffmann")
+    assert formula.startswith("L = 1.69 + 406.4 N^-0.34 + 410.7 D^-0.28 for N parameters")
+    assert lines["other laws"].startswith("chinchilla-20 ")
+    assert "(20 a parameter)" in lines["other laws"]
+
+
 def test_its_files_have_all_sizes_and_laws(small):
     """Tables have a line for each size and each law, and the chart all points."""
     files = files_of(small)

@@ -23,6 +23,8 @@ from clustersim.render.tables import short_keys
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import INVALID, MEMORY_ONLY, RAN, MemoryEstimate, Run, Variant
 from clustersim.scenario.load import load, load_any, load_service
+from clustersim.simulation.step.simulate import simulate
+from clustersim.simulation.training_run.train import train
 from clustersim.studies.study.answer import runs_table, stored_runs
 from clustersim.studies.sweep import SweepAnswer
 from clustersim.studies.sweep.answer import MISSES
@@ -247,7 +249,7 @@ def test_a_machine_without_a_price_does_not_vanish_from_a_ranking_by_price(capsy
     lines = text.splitlines()
 
     assert "verdicts      3 fit (2 without tokens per dollar, not ranked)" in lines
-    assert "rate          3.37 USD per device and hour, on-demand: 10 quotes" in text
+    assert "rate          3.37 USD per device and hour, on-demand: median of 10 quotes" in text
     for name, accelerator in (("dgx-b200", "b200"), ("mi300x-roce", "mi300x")):
         [line] = [each for each in lines if each.startswith(f"not ranked    cluster {name}")]
         assert f"no on-demand price of {accelerator} is quoted (state" in line
@@ -255,14 +257,23 @@ def test_a_machine_without_a_price_does_not_vanish_from_a_ranking_by_price(capsy
     assert "1 best layout:" in lines
 
 
-def test_a_purchase_without_a_site_leaves_out_electricity_in_words(tmp_path):
-    """Tokens per dollar of a purchase count the devices alone, and the rate says so."""
-    answer = sweep(
-        small(tmp_path), over={"batch.micro": [1]}, by="tokens_per_dollar",
-        settings={"cluster.name": "dgx-h100", "costs.price": "purchase"}, jobs=1,
-    )  # fmt: skip
+def test_tokens_per_dollar_left_out_the_electricity_that_the_cost_of_a_run_included(tmp_path):
+    """A purchase needs a site in both, whose electricity is part of both, as the rate states."""
+    over, bought = {"batch.micro": [1]}, {"cluster.name": "dgx-h100", "costs.price": "purchase"}
+    sited = bought | {"costs.site": "industry-mean"}
+    step, nowhere = (
+        sweep(small(tmp_path), over=over, by="tokens_per_dollar", settings=each, jobs=1)
+        for each in (sited, bought)
+    )
+    run = simulate(small(tmp_path), sited | {"training": {"tokens": "1G", "failures": "none"}})
+    whole = train(run.loaded).bill
 
-    assert answer.rate.startswith("1.03 USD per device and hour, purchase without electricity:")
+    assert "purchase without electricity: " in step.rate
+    assert step.rate.endswith("; and electricity of industry-mean")
+    hourly = whole.cost / whole.device_hours * 8
+    assert step.fitting[0]["usd_per_hour"] == pytest.approx(hourly, rel=1e-3)
+    assert nowhere.best is None
+    assert "a purchase needs a site with a price of electricity" in nowhere.points[0]["why"]
 
 
 def test_a_single_quote_is_not_ranked_in_silence_with_the_median_of_ten(tmp_path):
@@ -271,7 +282,7 @@ def test_a_single_quote_is_not_ranked_in_silence_with_the_median_of_ten(tmp_path
     answer = sweep(small(tmp_path), over=over, by="tokens_per_dollar", jobs=1)
     first, second = answer.rate.split("; ")
 
-    assert first.startswith("h100-sxm 3.37 USD per device and hour, on-demand: 10 quotes")
+    assert first.startswith("h100-sxm 3.37 USD per device and hour, on-demand: median of 10 quotes")
     assert second.startswith(
         "h200-sxm 10.6 USD per device and hour, on-demand: a single quote of 2025"
     )

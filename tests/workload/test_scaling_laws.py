@@ -44,6 +44,7 @@ def test_tokens_for_each_parameter_at_the_budget_of_gopher(law, ratio):
     [
         ("chinchilla-1", (0.4e9, 1.92e19, 8.0e9)),
         ("chinchilla-1", (1e9, 1.21e20, 20.2e9)),
+        ("chinchilla-20", (1e9, 1.2e20, 20e9)),
         ("chinchilla-1", (10e9, 1.23e22, 205.1e9)),
         ("chinchilla-1", (280e9, 9.9e24, 5.9e12)),
         ("chinchilla-1", (10e12, 1.3e28, 216.2e12)),

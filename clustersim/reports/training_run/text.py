@@ -25,13 +25,14 @@ from clustersim.units import (
     short_count,
 )
 
+SPARES: Final = "training.spares"
+
 NAMED: Final = 3
 """Causes of failures, and parts of the run, that a line names."""
 
 
 def rows(answer: TrainAnswer) -> list[Row]:
     """Return the lines of an answer."""
-    spares = answer.assumed.get("training.spares")
     return [
         *(
             [Row("memory", answer.memory, not answer.fits, answer.room.tight)]
@@ -44,7 +45,6 @@ def rows(answer: TrainAnswer) -> list[Row]:
         Row("machine", _machine(answer)),
         *_steps(answer),
         Row("failures", _failures(answer)),
-        *([Row("spares", f"assumed {spares} (training.spares)")] if spares else []),
         Row("checkpoint", _checkpoint(answer.checkpoint)),
         Row("interval", _interval(answer.checkpoint)),
         *_contention(answer.checkpoint),
@@ -115,6 +115,7 @@ def _failures(answer: TrainAnswer) -> str:
         + (f", and {planned:,.0f} planned stops" if planned > 0.5 else "")
         + f"; restart {format_duration(answer.restart_s)}; {named}"
         + (f" and {counted(more, 'more cause')}" if more > 0 else "")
+        + (f"; spares assumed {spares}" if (spares := answer.assumed.get(SPARES)) else "")
     )
 
 

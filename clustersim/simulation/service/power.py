@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from clustersim.cost.power import MachinePower, State, machine_power, missing_power
-from clustersim.cost.prices import NO_ELECTRICITY
 from clustersim.engine.requests.steps import Steps
-from clustersim.scenario.costs import rate_of, site_of
+from clustersim.scenario.costs import rate_of, usd_per_hour
 from clustersim.scenario.serving import ServingScenario
 from clustersim.simulation.service.answer import ServiceCost, ServiceEnergy
 from clustersim.simulation.service.attribution import sampled_batches
@@ -113,16 +112,11 @@ def service_cost(
     where : the place of the site, with which a message begins
     """
     accelerator = scenario.cluster.node.accelerator.name
-    site, price = site_of(scenario.costs, where), rate_of(scenario.costs, accelerator)
-    if isinstance(price, str):
-        return price
-    hourly = devices * price.usd_per_device_hour
-    if not price.includes_electricity:
-        if site is None or site.electricity is None:
-            return NO_ELECTRICITY
-        if isinstance(energy, str):
-            return energy
-        hourly += energy.power_w * 3600 / _JOULES_PER_KWH * site.pue * site.electricity
+    watts = energy if isinstance(energy, str) else energy.power_w
+    hourly = usd_per_hour(scenario.costs, accelerator, devices, watts, where)
+    price = rate_of(scenario.costs, accelerator)
+    if isinstance(price, str) or isinstance(hourly, str):
+        return f"{hourly}"
     output = 3600 * rates["output_tokens_per_s"] / hourly
     total = 3600 * rates["total_tokens_per_s"] / hourly
     return ServiceCost(

@@ -240,8 +240,8 @@ class RunAnswer:
     replications : the step time over several steps with random numbers of their own, and what each
         disturbance costs; null without `--replications`
     training : numbers of the whole run of a scenario with a section `training`; else null
-    usd_per_hour : price of the devices by `costs`, of a purchase without electricity; null where no
-        price is known, and outside of studies unless the scenario expects one [USD/h]
+    usd_per_hour : price of an hour by `costs`, with electricity of the site of a purchase; null
+        where none is known, and outside of studies unless the scenario expects one [USD/h]
     unavailable : why values are null, by key: `usd_per_hour` in a study
     expectations : limits of the section `expect` of the scenario, and whether each is held
     nearest : measured runs that are most like this one, with the errors of their predictions

@@ -18,7 +18,7 @@ from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_
 from clustersim.metrics.prediction_interval import Interval, NearRun, shipped_nearest
 from clustersim.program.program import Program
 from clustersim.records import dataclass
-from clustersim.scenario.costs import rate_of
+from clustersim.scenario.costs import usd_per_hour
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.scenario.traits import step_traits
@@ -287,11 +287,24 @@ class Result(Presentable):
             wall_s=self.wall,
         )
 
+    @property
+    def usd_per_hour(self) -> float | str:
+        """Price of an hour of the job, with electricity if purchased; or why it is not known."""
+        energy, cluster = self.energy, self.scenario.cluster
+        watts = missing_power(cluster) if energy is None else energy.mean.total
+        return usd_per_hour(
+            self.scenario.costs,
+            cluster.node.accelerator.name,
+            self.scenario.devices,
+            watts,
+            f"{self.loaded.where('costs', 'site')}: ",
+        )
+
     def _expected_price(self) -> dict[str, Any]:
         """Return the price of the devices, or why it has none, where an expectation is about it."""
         price: float | str | None = None
         if any(line.measure and line.measure.name in MONEY for line in self.expected):
-            price = usd_per_hour(self.scenario)
+            price = self.usd_per_hour
         if isinstance(price, str):
             return {"usd_per_hour": None, "unavailable": {"usd_per_hour": price}}
         return {"usd_per_hour": price, "unavailable": {}}
@@ -315,9 +328,3 @@ class Result(Presentable):
 
         rows = [{"stage": stage.stage, **stage.parts} for stage in self.memory.stages]
         return pd.DataFrame(rows).set_index("stage")
-
-
-def usd_per_hour(scenario: Scenario) -> float | str:
-    """Return the price of the devices of a scenario [USD/h]; or why it is not known."""
-    price = rate_of(scenario.costs, scenario.cluster.node.accelerator.name)
-    return price if isinstance(price, str) else price.usd_per_device_hour * scenario.devices

@@ -40,8 +40,8 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
         "embedding_communication", "synchronisation",
     ),
     IDLE: (
-        "dispatch", "host_transfer", "imbalance", "disturbance", "bubble_fill", "bubble_steady",
-        "bubble_drain",
+        "dispatch", "host_transfer", "imbalance", "disturbance", "waiting_for_slowest",
+        "bubble_fill", "bubble_steady", "bubble_drain",
     ),
 }  # fmt: skip
 """Parts of a trace, each with the components of a prediction that belong to it."""

@@ -89,6 +89,7 @@ class LawOptimum:
     extrapolated : by what factor the budget is outside of the experiments of the law; 1 if inside
     source : paper
     note : remarks on its numbers
+    formula : with its constants
     """
 
     law: str
@@ -99,6 +100,7 @@ class LawOptimum:
     extrapolated: float
     source: str
     note: str
+    formula: str = ""
 
 
 @record

@@ -225,4 +225,5 @@ def _optimum(law: Law, flops: float) -> LawOptimum:
     optimum = law.optimum(flops)
     loss = None if law.loss is None else law.loss.at(optimum.parameters, optimum.tokens)
     own = {"law": law.name, "loss": loss, "extrapolated": law.extrapolated(flops)}
+    own["formula"] = law.form.text
     return answer_from(LawOptimum, optimum, law, **own)

@@ -33,7 +33,7 @@ from clustersim.studies.size.layouts import (
     least_nodes,
 )
 from clustersim.studies.size.sizing import DAY, ModelSteps, Sizing, conditions_of, sized_answer
-from clustersim.workload.scaling_laws import Law, find_law
+from clustersim.workload.scaling_laws import DEFAULT_LAW, Law, find_law
 from clustersim.workload.shapes import FAMILIES, shape_of
 
 BATCH_TOKENS: Final = float(4 * 2**20)
@@ -54,7 +54,7 @@ def size(
     *,
     nodes: int | None = None,
     days: float | None = None,
-    law: str = "chinchilla-3",
+    law: str = DEFAULT_LAW,
     family: str = "llama",
     model: str | None = None,
     tokens: float | None = None,

@@ -15,8 +15,15 @@ from clustersim.units import (
     format_usd,
     format_watts,
 )
+from clustersim.workload.scaling_laws import DEFAULT_LAW
 
-COMPARED: Final = ("chinchilla-3", "chinchilla-3-unrounded", "replication", "llama3")
+COMPARED: Final = (
+    "chinchilla-20",
+    "chinchilla-3",
+    "chinchilla-3-unrounded",
+    "replication",
+    "llama3",
+)
 """Laws that the text compares; the page has all."""
 
 _COUNTS: Final = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
@@ -52,7 +59,10 @@ def rows(answer: SizeAnswer) -> Iterator[Row]:
     yield Row("machine", f"{counted(answer.nodes, 'node')} of {answer.cluster}")
     yield Row("budget", _budget(answer))
     note = f"; {law.note}" if law.note else ""
-    yield Row("law", f"{law.law}, {law.source}: {range_text(law)}{note}")
+    chosen = "" if answer.law != DEFAULT_LAW else " (the default; --law names another)"
+    yield Row("law", f"{law.law}{chosen}, {law.source}: {range_text(law)}{note}")
+    ratio = format_number(law.tokens_per_parameter, 3)
+    yield Row("", f"{law.formula}; at this budget {ratio} tokens a parameter")
     yield Row("model", f"{answer.model}: {_shape(answer)}")
     yield Row("steps", _steps(answer))
     yield Row("layout", _layout(answer))

@@ -16,12 +16,12 @@ from clustersim.records import dataclass
 from clustersim.runs.cache_key import key_of
 from clustersim.runs.variants import Run, Variant
 from clustersim.runs.workers import Workers
+from clustersim.scenario.costs import usd_per_hour
 from clustersim.scenario.load import Loaded, load
 from clustersim.simulation.limits import Limits, kinds_of, read_limits
 from clustersim.simulation.measures import MONEY, Measure, check_measure, measures_of
 from clustersim.simulation.step.build import recompute_value
 from clustersim.simulation.step.check import scenario_problems
-from clustersim.simulation.step.result import usd_per_hour
 from clustersim.simulation.training_run.whole_run import tokens_of_run
 from clustersim.studies.search.loop import (
     NO_DEADLINE,
@@ -260,7 +260,7 @@ def step_request(
 
 def _check_prices(option: str, bases: Sequence[Loaded]) -> None:
     """Check that the devices of all scenarios have a price, before any layout is generated."""
-    prices = [usd_per_hour(base.scenario) for base in bases]
+    prices = [_least_price(base) for base in bases]
     if missing := dict.fromkeys(price for price in prices if isinstance(price, str)):
         raise ScenarioError("\n".join(f"{option}: {why}" for why in missing))
 
@@ -362,7 +362,7 @@ def scale_of(measure: Measure, loaded: Loaded, option: str) -> float:
     if name in ("tokens_per_s", "tokens_per_s_per_device"):
         return tokens / devices if name.endswith("device") else tokens
     if name == "tokens_per_dollar":
-        price = usd_per_hour(scenario)
+        price = _least_price(loaded)
         assert not isinstance(price, str), "checked before the search"
         return tokens * HOUR / price
     if name == "days":
@@ -375,6 +375,16 @@ def scale_of(measure: Measure, loaded: Loaded, option: str) -> float:
     flops = model_flops(jobs.model(1), batch.global_) / devices
     peak = jobs.cluster.accelerator.peak_rate(PRECISIONS[scenario.precision].peak)
     return flops / peak if name == "mfu" else flops / 1e12
+
+
+def _least_price(loaded: Loaded) -> float | str:
+    """Return the price of an hour without electricity [USD/h]; or why a layout has no price."""
+    scenario, cluster = loaded.scenario, loaded.scenario.cluster
+    known = machine_power(cluster, cluster.nodes) is not None
+    watts = 0.0 if known else missing_power(cluster)
+    where = f"{loaded.where('costs', 'site')}: "
+    name = cluster.node.accelerator.name
+    return usd_per_hour(scenario.costs, name, scenario.devices, watts, where)
 
 
 def _capacity(loaded: Loaded) -> float:
