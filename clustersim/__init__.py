@@ -6,6 +6,7 @@
 True
 """
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -116,8 +117,17 @@ def __getattr__(name: str) -> Any:
     if name == "catalog":
         return import_module("clustersim.catalog")
     if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
+        found = getattr(import_module(_MODULES[name]), name)
+        return found if isinstance(found, type) else _checked(found)
     raise AttributeError(f"module 'clustersim' has no attribute '{name}'{_hint(name)}")
+
+
+@cache
+def _checked(function: Any) -> Any:
+    """Return a public function that rejects arguments of wrong types in one line."""
+    from clustersim.arguments import checked
+
+    return checked(function)
 
 
 def _hint(name: str) -> str:

@@ -32,7 +32,7 @@ LAYERS = """
     program
     plan          cost          importers     completion
     topology      workload      timeline    traffic    failures    disturbance    evidence
-    catalog
+    catalog       arguments
     units         errors      answers   arrays    bounded_cache
     escaping      records       suggestions
 """

@@ -278,6 +278,7 @@ def _flow(value: Any) -> str:
 
 
 UNMASKED: Final = (
-    "counts attention without its causal mask, as published numbers do; HFU counts executed FLOPs"
+    "counts attention without its causal mask, as published numbers do; HFU counts executed FLOPs,"
+    " recomputed ones included and masked ones not"
 )
-"""Convention of MFU, printed where it exceeds 100 %."""
+"""Convention of MFU, printed where it exceeds HFU or 100 % without a word on masked attention."""

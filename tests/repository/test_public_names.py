@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from inspect import isfunction, signature
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,50 @@ def test_the_public_names_are_listed_in_order():
     ]
     for name in clustersim.__all__:
         assert getattr(clustersim, name) is not None
+
+
+FUNCTIONS = [name for name in clustersim.__all__ if isfunction(getattr(clustersim, name))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_argument_of_a_wrong_type_was_an_error_of_python(name):
+    """Every parameter of every public function has a line with its name, types and value."""
+    function = getattr(clustersim, name)
+    parameters = [p for p in signature(function).parameters.values() if p.kind != p.VAR_KEYWORD]
+    for parameter in parameters:
+        with pytest.raises(clustersim.ScenarioError) as caught:
+            function(**{parameter.name: object()})
+        assert f"{caught.value}".startswith(f"{name}: {parameter.name}: must be ")
+        assert "\n" not in f"{caught.value}"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: clustersim.size("dgx-h100", nodes=1, days="10"),
+         "size: days: must be a number or None, not '10'"),
+        (lambda: clustersim.size("dgx-h100", nodes=1.5, days=True),
+         "size: nodes: must be a whole number or None, not 1.5\n"
+         "size: days: must be a number or None, not True"),
+        (lambda: clustersim.simulate(None),
+         "simulate: scenario: must be a text, a path, a dict or a Loaded, not None"),
+        (lambda: clustersim.sweep("frontier-22b", jobs="2"),
+         "sweep: jobs: must be a whole number or None, not '2'"),
+    ],
+)  # fmt: skip
+def test_messages_of_wrong_types_name_what_is_allowed(call, message):
+    """Types are in words, all problems together, options of all studies included."""
+    with pytest.raises(clustersim.ScenarioError) as caught:
+        call()
+
+    assert f"{caught.value}" == message
+
+
+def test_numbers_of_numpy_have_the_types_of_their_values():
+    """Whole numbers, numbers and truths of numpy are those of Python."""
+    numbers = {"nodes": np.int64(1), "days": np.float32(-1), "goodput": np.float64(0.9)}
+    with pytest.raises(clustersim.ScenarioError, match="--days -1: must be above 0"):
+        clustersim.size("dgx-h100", **numbers)
 
 
 def test_a_star_import_brings_exactly_the_public_names():

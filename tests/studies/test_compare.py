@@ -335,6 +335,7 @@ inputs         recompute full -> none
 bottleneck     pipeline bubble, before and after
 slowest stage  7 \(busy for {N} s, the mean stage for {N} s\) -> 7 \(busy .*\)
 memory         fits: .* -> (?:fits|tight): .*
+MFU            counts attention without its causal mask, .*
 causes         -{N} s  -{P}  matmul
 (?:             *[+-]{N} s +[+-]?{P}  [a-z ]+
 )*               -{N} s +-{P}  total step time

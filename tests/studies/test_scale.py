@@ -141,6 +141,20 @@ def test_invalid_numbers_have_a_reason(name, axis, devices, reason):
     assert problem == reason
 
 
+def test_the_nearest_numbers_of_devices_were_invalid_too():
+    """A reason names numbers with whole nodes and degrees, on which the scenario runs."""
+    found = points_of(name="frontier-175b", strong=(128, 132))
+
+    assert found[132].problem == "a node has 8 devices (nearest: 128 or 192 devices)"
+
+
+def test_a_layout_of_few_ranks_was_not_scaled_to_their_number():
+    """The layout of the scenario grows, whatever the devices of its cluster."""
+    found = points_of("plan.data=1", name="frontier-22b", strong=(8, 32))
+
+    assert [found[n].problem for n in (8, 32)] == [None, None]
+
+
 def test_an_invalid_layout_is_skipped_with_its_reason():
     """32 sequences cannot be shared by 48 replicas; the point has that reason, others run."""
     found = points_of(strong=(16, 384))

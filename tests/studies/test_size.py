@@ -1,6 +1,7 @@
 """The model that is worth training on a machine, and what training a model takes."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import hypothesis.strategies as st
@@ -21,7 +22,7 @@ from clustersim.studies.size.answer import GAP
 from clustersim.studies.size.files import files_of, loss_by_size
 from clustersim.studies.size.layouts import Machine, ModelLayouts, batch_of, fastest_layout
 from clustersim.studies.size.text import finding, rows
-from clustersim.workload.scaling_laws import LAWS
+from clustersim.workload.scaling_laws import DEFAULT_LAW, LAWS
 
 TOKENS = 2**20
 """Tokens of a step: a quarter of the usual ones, which take a quarter of the microbatches."""
@@ -288,12 +289,14 @@ def test_the_text_states_law_range_and_neighbours(small):
 
 def test_101_tokens_a_parameter_were_those_of_a_law_without_its_constants(small):
     """The default law is named as such with its constants, next to the rule of 20 tokens."""
-    lines = {row.label: row.text for row in rows(small)}
-    formula = next(row.text for row in rows(small) if row.text.startswith("L = "))
+    laws = sorted(small.laws, key=lambda law: law.law != DEFAULT_LAW)
+    found = [*rows(replace(small, law=DEFAULT_LAW, laws=tuple(laws)))]
+    lines = {row.label: row.text for row in found}
+    formula = next(row.text for row in found if row.text.startswith("L = "))
 
     assert lines["law"].startswith("chinchilla-3 (the default; --law names another), Hoffmann")
     assert formula.startswith("L = 1.69 + 406.4 N^-0.34 + 410.7 D^-0.28 for N parameters")
-    assert lines["other laws"].startswith("chinchilla-20 ")
+    assert "chinchilla-20 " in lines["other laws"]
     assert "(20 a parameter)" in lines["other laws"]
 
 

@@ -98,7 +98,7 @@ class CheckAnswer(Presentable):
 def check(
     log_file: str | Path,
     *,
-    scenario: str | Mapping[str, Any],
+    scenario: str | Path | Mapping[str, Any],
     settings: Settings = (),
     anchor: bool = False,
     **execution: Unpack[Execution],

@@ -66,8 +66,9 @@ def fact_rows(comparison: Comparison) -> list[Row]:
         Row(label, _both(fact), *(_looks(comparison) if label == "memory" else ()))
         for label, fact in comparison.facts.items()
     ]
-    mfu = comparison.differences.get("mfu")
-    above = mfu is not None and max(mfu.before, mfu.after) > 1
+    mfu, hfu = (comparison.differences.get(name) for name in ("mfu", "hfu"))
+    pairs = ((mfu.before, hfu.before), (mfu.after, hfu.after)) if mfu and hfu else ()
+    above = any(of_model > min(1.0, executed) for of_model, executed in pairs)
     assumed = [Row("assumed", f"{key}: {why}") for key, why in comparison.assumed.items()]
     return [*lines, *assumed, *([Row("MFU", UNMASKED)] if above else [])]
 

@@ -102,7 +102,7 @@ class ScaledScenario:
 
     def _layout(self, devices: int) -> tuple[str, ...]:
         """Return the changes that lay the scenario out on a number of devices."""
-        scenario, growth = self.base.scenario, devices / devices_of(self.base)
+        scenario, growth = self.base.scenario, devices / self._own
         node = scenario.cluster.node.devices
         nodes = -(-devices // node)
         if isinstance(self.base, LoadedService):
@@ -130,18 +130,16 @@ class ScaledScenario:
 
     def _obstacle(self, devices: int) -> str | None:
         """Return the reason why the scenario has no layout on a number of devices."""
-        base = self.base
-        own, node = devices_of(base), base.scenario.cluster.node.devices
+        base, own = self.base, self._own
+        node = base.scenario.cluster.node.devices
         service = isinstance(base, LoadedService)
         if devices % node and not service:
-            return f"a node has {node} devices{_nearest(devices, node)}"
+            return f"a node has {node} devices{_nearest(devices, self._step)}"
         for key, degree in self._degrees():
             if degree * devices % own:
-                step = own // gcd(degree, own)
                 name = key if service else key.removeprefix("plan.")
                 degrees = f"{name} {degree} on {own:,} devices would be"
-                nearest = _nearest(devices, step if service else lcm(node, step))
-                return f"{degrees} {degree * devices / own:.4g}{nearest}"
+                return f"{degrees} {degree * devices / own:.4g}{_nearest(devices, self._step)}"
         if self.kind == "strong":
             return None
         if isinstance(base, LoadedService):
@@ -153,9 +151,26 @@ class ScaledScenario:
         batch = _sizes(base)["batch.global"]
         if batch * devices % own:
             text = f"the batch of {batch:,} on {own:,} devices would be"
-            step = own // gcd(int(batch), own)
-            return f"{text} {batch * devices / own:,.4g}{_nearest(devices, step)}"
+            return f"{text} {batch * devices / own:,.4g}{_nearest(devices, self._step)}"
         return None
+
+    @cached_property
+    def _own(self) -> int:
+        """Devices of the layout of the scenario itself, of which it may name another number."""
+        if not isinstance(self.base, Loaded):
+            return devices_of(self.base)
+        plan = self.base.scenario.plan
+        return plan.tensor * plan.context * plan.data * plan.pipeline
+
+    @cached_property
+    def _step(self) -> int:
+        """The least number of devices whose multiples alone have whole nodes, degrees and batch."""
+        base, counts = self.base, [degree for _, degree in self._degrees()]
+        if self.kind == "weak" and isinstance(base, Loaded):
+            counts.append(base.scenario.batch.global_)
+        steps = (self._own // gcd(count, self._own) for count in counts)
+        node = 1 if isinstance(base, LoadedService) else base.scenario.cluster.node.devices
+        return lcm(node, *steps)
 
 
 def _sizes(loaded: LoadedWork) -> dict[str, int | float]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 from math import inf, prod
+from pathlib import Path
 from typing import Any, Unpack
 
 from clustersim.answers import Presentable, record
@@ -200,7 +201,7 @@ class WhatIfAnswer(Presentable):
 
 
 def whatif(
-    scenario: str | Mapping[str, Any],
+    scenario: str | Path | Mapping[str, Any],
     *,
     settings: Settings = (),
     changes: Sequence[Settings] = (),
