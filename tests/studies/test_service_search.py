@@ -88,7 +88,8 @@ def test_the_least_latency_at_a_rate_was_an_internal_error():
     )
 
     assert [one.value for one in found.ranked] == sorted(one.value for one in found.ranked)
-    assert any(one.value is None and "unstable" in one.missed for one in found.missed)
+    assert found.layouts.replayed > len(found.ranked) > 0
+    assert not found.missed
 
 
 def test_the_bound_is_tight():

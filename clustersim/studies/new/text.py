@@ -144,9 +144,8 @@ def _faster(new: NewScenario) -> Iterator[Row]:
     """Yield the best layout with less room in memory than the errors of predictions."""
     if new.faster is not None:
         layout, gain = format_layout(new.faster.set_), new.search.ranked[0]
-        by = new.search.by
-        speed = new.search.measure.text(new.faster.measures[by])
-        change = f"{100 * (new.faster.measures[by] / gain.measures[by] - 1):.1f} % more"
+        speed = new.search.measure.text(new.faster.value)
+        change = f"{100 * (new.faster.value / gain.value - 1):.1f} % more"
         yield Row("less room", f"{layout}: {speed}, {change}, with less room than such errors")
 
 

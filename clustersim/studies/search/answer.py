@@ -63,7 +63,7 @@ class RankedLayout:
     Attributes
     ----------
     set_ : values of the layout by dotted key, as ``--set`` takes them
-    value : of the objective; null where a service does not sustain its rate, and has none
+    value : of the objective
     bound : no replay of this layout has a better objective; null where there is no bound
     measures : by name, in SI units
     tie : whether its step time is within the prediction interval of the best layout
@@ -72,7 +72,7 @@ class RankedLayout:
     """
 
     set_: Annotated[Mapping[str, Any], Field(alias="set")]
-    value: float | None
+    value: float
     bound: float | None
     measures: Mapping[str, float]
     tie: bool = False
@@ -167,7 +167,8 @@ class SearchAnswer(Presentable):
     best : the best layout with the keys of its answer; null where none fits
     ranked : layouts that were replayed, fit and meet the limits, the best first; the first `proven`
         are the best of all
-    missed : layouts that were replayed and miss a limit, the nearest first
+    missed : layouts that were replayed and miss a limit, the nearest first; without those that
+        have no objective, such as the latency where a queue grows
     proven : how many of `ranked` no other layout can precede
     layouts : what became of the layouts
     rules : rules that exclude layouts, those with the highest count first

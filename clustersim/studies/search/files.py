@@ -113,7 +113,7 @@ def _cards(answer: SearchAnswer) -> tuple[Card, ...]:
     first, *others = headlines(answer.kinds, [best.measures], answer.by, of=BRIEF)
     gap = "no bound" if answer.gap is None else percent(answer.gap)
     return (
-        Card(first.label, first.text(best.measures[first.name]), format_layout_values(best.set_)),
+        Card(first.label, first.text(best.value), format_layout_values(best.set_)),
         *(Card(measure.label, measure.text(best.measures[measure.name])) for measure in others),
         Card("another layout is better by at most", gap),
         replayed,
@@ -199,11 +199,11 @@ def layout_front(answer: SearchAnswer, front: ParetoFront) -> ScatterWithFront:
 
 def bound_chart(answer: SearchAnswer) -> Lines | None:
     """Return the objective of each replayed layout over its bound; None with fewer than two."""
-    every = [one for one in (*answer.ranked, *answer.missed) if one.bound and one.value]
+    every = [one for one in (*answer.ranked, *answer.missed) if one.bound]
     if len(every) < LEAST or answer.tightness is None:
         return None
     measure = answer.measure
-    ends = [value for one in every for value in (one.bound or 0.0, one.value or 0.0)]
+    ends = [value for one in every for value in (one.bound or 0.0, one.value)]
     factor, unit = time_unit(max(ends)) if measure.unit == "s" else (1.0, measure.unit)
     line = factor * min(ends), factor * max(ends)
     side = "above" if measure.more_is_better else "below"
@@ -240,7 +240,7 @@ def _bounds(
     return Series(
         name,
         tuple(factor * (one.bound or 0.0) for one in shown),
-        tuple(factor * (one.value or 0.0) for one in shown),
+        tuple(factor * one.value for one in shown),
         colour,
         marker,
         "none",

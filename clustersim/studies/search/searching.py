@@ -291,7 +291,9 @@ def conclude(
         best=_best(incumbents[0]) if incumbents else None,
         ranked=ranked,
         missed=tuple(
-            _ranked(missed.incumbent, measure, None, missed.words) for missed in found.missed
+            _ranked(missed.incumbent, measure, None, missed.words)
+            for missed in found.missed
+            if measure.name in missed.incumbent.answer.measures()
         ),
         proven=min(proven, found.top),
         layouts=_counts(layouts, found),
@@ -361,11 +363,9 @@ def _ranked(
     numbers, bound = incumbent.answer.measures(), incumbent.bound
     if measure.more_is_better:
         bound = 1 / bound if bound else inf
-    if measure.name not in numbers:
-        bound = inf
     return RankedLayout(
         set_=incumbent.settings,
-        value=numbers.get(measure.name),
+        value=numbers[measure.name],
         bound=bound if isfinite(bound) and bound else None,
         measures=numbers,
         tie=best is not None and _ties(incumbent, best),

@@ -281,7 +281,7 @@ def shown_measures(answer: SearchAnswer) -> list[Measure]:
 
 def format_bound(layout: RankedLayout, answer: SearchAnswer) -> str:
     """Return how much of the cost of a layout its bound is, in percent."""
-    if layout.bound is None or layout.value is None:
+    if layout.bound is None:
         return "-"
     gain = answer.measure.gain(layout.bound, layout.value) or 0.0
     return percent(gain)
