@@ -32,6 +32,22 @@ LimitedBy = Literal["link", "library", "latency"]
 """What limits a communication without other traffic."""
 
 
+def limiting(latency: float, nbytes: float, cap: float, free: float) -> LimitedBy:
+    """Return what limits a communication.
+
+    It is ``library`` where a measured limit of the library is below the rate of the links, so that
+    faster links change nothing, and ``latency`` where that is more than half of the time.
+
+    Parameters
+    ----------
+    latency, nbytes : before the first byte [s], and bytes of a flow [B]
+    cap, free : highest rate of a flow, and that on its links without such a limit [B/s]
+    """
+    if not nbytes or latency > nbytes / min(cap, free):
+        return "latency"
+    return "library" if cap < BELOW * free else "link"
+
+
 def link_text(link: str, by: LimitedBy | None) -> str:
     """Return a link in words, with what limits communication over it where the link does not.
 
@@ -71,20 +87,10 @@ class Traffic(NamedTuple):
         """Return the rate of one flow with its links to itself [B/s]."""
         return min([self.cap, *(capacities[link] / weight for link, weight in self.crossings())])
 
-    def seconds(self, capacities: Sequence[float] | Floats) -> float:
-        """Return the time that it takes with its links to itself [s]."""
-        return self.latency + self.nbytes / self.uncontended_rate(capacities)
-
-    def limited_by(self, capacities: Sequence[float] | Floats) -> LimitedBy:
-        """Return what limits it without other traffic.
-
-        It is ``library`` where a measured limit of the library is below the rate of the links, so
-        that faster links change nothing, and ``latency`` where that is more than half of its time.
-        """
-        if not self.links or self.latency > self.seconds(capacities) / 2:
-            return "latency"
+    def limited_by(self, capacities: Floats) -> LimitedBy:
+        """Return what limits it without other traffic."""
         free = self._replace(cap=inf).uncontended_rate(capacities)
-        return "library" if self.cap < BELOW * free else "link"
+        return limiting(self.latency, self.nbytes, self.cap, free)
 
 
 @dataclass(frozen=True, eq=False)

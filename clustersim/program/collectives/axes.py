@@ -15,7 +15,7 @@ from clustersim.cost.closed_form import Cost
 from clustersim.plan.placement import Placement
 from clustersim.program.collectives.communicator import Communicator
 from clustersim.program.job import Job
-from clustersim.traffic import LinkRows, TrafficRows, added, stacked
+from clustersim.traffic import LimitedBy, LinkRows, TrafficRows, added, stacked
 from clustersim.workload.kernels import Axis, Collective
 
 OF_CELL: tuple[Axis, ...] = ("tensor", "context")
@@ -94,6 +94,11 @@ class AxisGroups:
         """Return the closed-form cost of a collective of a class."""
         communicator, index = self._examples[number]
         return communicator.cost(operation, nbytes, index)
+
+    def limited_by(self, number: int, operation: str, nbytes: float) -> LimitedBy:
+        """Return what limits a collective of a class."""
+        communicator, index = self._examples[number]
+        return communicator.limited_by(operation, nbytes, index)
 
     def least(self, operation: str, nbytes: float) -> Cost:
         """Return the cost of a collective of the class for which it takes least time."""

@@ -23,7 +23,16 @@ from clustersim.program.collectives.algorithms import ALGORITHMS
 from clustersim.program.collectives.messages import Arrangement, Messages, arrangements
 from clustersim.records import dataclass
 from clustersim.topology.cluster import Cluster
-from clustersim.traffic import LinkRows, Traffic, TrafficRows, added, link_rows, stacked
+from clustersim.traffic import (
+    LimitedBy,
+    LinkRows,
+    Traffic,
+    TrafficRows,
+    added,
+    limiting,
+    link_rows,
+    stacked,
+)
 
 
 class Prescribed(NamedTuple):
@@ -226,6 +235,19 @@ class Communicator:
         unit = float(self.units(algorithm, operation)[row])
         library = self.cluster.library
         return ALGORITHMS[algorithm].cost(operation, nbytes, self.span, pace, unit, library)
+
+    def limited_by(self, operation: str, nbytes: float, row: int = 0) -> LimitedBy:
+        """Return what limits an uncontended operation.
+
+        Rates of measured tables, and of a pair of devices, are in proportion to the links.
+        """
+        cost = self.cost(operation, nbytes, row)
+        pace = float(self.seconds_per_byte(cost.algorithm, operation)[row])
+        free = float(self.units(cost.algorithm, operation)[row]) / pace if pace else math.inf
+        pair = self.span.nodes == 1 and self.span.ranks == 2
+        free = min(free, cost.rate) if cost.protocol == TABLE else free
+        free /= self.cluster.library.pairing if pair else 1.0
+        return limiting(cost.latency, cost.nbytes, cost.rate, free)
 
     def traffic(self, name: str, operation: str, nbytes: float) -> Traffic:
         """Return an operation as traffic on links, by the algorithm that the library chooses."""

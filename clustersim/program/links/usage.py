@@ -16,14 +16,13 @@ from clustersim.arrays import Floats, adjacent
 from clustersim.plan.parallelism import Plan
 from clustersim.program.blocks.blocks import Blocks, tensor_name
 from clustersim.program.collectives.axes import OF_CELL, Call
-from clustersim.program.collectives.communicator import TABLE
 from clustersim.program.links.in_use import LinksInUse
 from clustersim.program.links.tables import TrafficTable, tables_of
 from clustersim.program.movement.transfers import reductions, send_name
 from clustersim.program.program import Crossing, Limit
 from clustersim.program.schedules.steps import WHOLE
 from clustersim.timeline import FORWARD
-from clustersim.traffic import LimitedBy, LinkRows, Name, Traffic, TrafficRows, Transfers, added
+from clustersim.traffic import LimitedBy, LinkRows, Name, TrafficRows, Transfers, added
 from clustersim.workload.kernels import Axis
 
 
@@ -203,9 +202,11 @@ class LinkUsage:
         ):
             if (longest := _longest(transfers, prefix)) is not None:
                 table, at = longest
-                traffic, name = table.moved.of_row(at), table.names[at // table.rows]
-                scaled = prefix == "embedding" or (prefix == "gradients" and self._scales(name))
-                found[kind] = table.crossings.take([at]), self._limit(traffic, scaled=scaled)
+                name = table.names[at // table.rows]
+                by = table.moved.of_row(at).limited_by(self._links.capacities)
+                if prefix == "gradients":
+                    by = self._reduction_limit(name)
+                found[kind] = table.crossings.take([at]), by
         links, capacities = self._links, self._links.capacities
         limits = {}
         for kind, (load, by) in found.items():
@@ -215,40 +216,32 @@ class LinkUsage:
 
     def _longest_call(self, axis: Axis, stage: int) -> LimitedBy:
         """Return what limits the collective inside blocks of a stage that takes longest in all."""
-        communicators, capacities = self._blocks.communicators, self._links.capacities
+        communicators = self._blocks.communicators
         groups, first = (
             communicators.along(axis),
             communicators.rows_of(axis, range(stage, stage + 1)),
         )
-        row = slice(first.start, first.start + 1)
-        found = []
-        for call, times in self._inner.calls[stage].all.items():
-            if call.axis == axis:
-                traffic = groups.traffic("", call.operation, call.nbytes, row).of_row(0)
-                found.append((times * traffic.seconds(capacities), call, traffic))
-        _, call, traffic = max(found, key=lambda each: each[0])
-        cost = groups.cost(int(groups.classes[row][0]), call.operation, call.nbytes)
-        return self._limit(traffic, scaled=cost.protocol == TABLE)
-
-    def _scales(self, name: Name) -> bool:
-        """Return whether the rate of a reduction of gradients is a measured one over its links."""
-        job, (_, stage, axis) = self._job, name
-        return any(
-            self._blocks.communicators.along(axis, call.operation).cost(0, *call[1:]).protocol
-            == TABLE
-            for call in reductions(job, job.weights.trained(int(str(stage))))
+        number = int(groups.classes[first.start])
+        calls = [
+            (times * groups.cost(number, call.operation, call.nbytes).seconds, call)
+            for call, times in self._inner.calls[stage].all.items()
             if call.axis == axis
-        )
+        ]
+        _, call = max(calls, key=lambda each: each[0])
+        return groups.limited_by(number, call.operation, call.nbytes)
 
-    def _limit(self, traffic: Traffic, *, scaled: bool) -> LimitedBy:
-        """Return what limits a transfer; measured rates in nodes are in proportion to the links.
-
-        Parameters
-        ----------
-        scaled : whether it has such a rate
-        """
-        by = traffic.limited_by(self._links.capacities)
-        return "link" if scaled and by == "library" else by
+    def _reduction_limit(self, name: Name) -> LimitedBy:
+        """Return what limits the longest reduction of the gradients of a name."""
+        _, stage, axis = name
+        trained = self._job.weights.trained(int(str(stage)))
+        limits = [
+            (groups.cost(0, call.operation, call.nbytes).seconds, call, groups)
+            for call in reductions(self._job, trained)
+            if call.axis == axis
+            for groups in [self._blocks.communicators.along(call.axis, call.operation)]
+        ]
+        _, call, groups = max(limits, key=lambda each: each[0])
+        return groups.limited_by(0, call.operation, call.nbytes)
 
     # --- what crosses a link ---------------------------------------------------------------------
 

@@ -359,7 +359,7 @@ class RunAnswer:
         longest = self.exposed[0] if self.exposed else None
         share = 0.0 if longest is None else longest.seconds / self.step_time_s
         if max(share, self.bubble_fraction) < SMALL:
-            return f"none: no communication and no bubble takes {100 * SMALL:.0f} % of the step"
+            return f"none over {100 * SMALL:.0f} % of the step"
         if longest is None or share < self.bubble_fraction:
             return "pipeline bubble"
         part = longest.part.replace("_", " ")

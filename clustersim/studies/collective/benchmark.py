@@ -97,9 +97,8 @@ class Benchmark:
         links = self.cluster.links
         load = self.communicator.load(self.cost(nbytes).algorithm, self.operation)
         link = load.bottleneck(links.capacities)
-        traffic = self.communicator.traffic(self.operation, self.operation, nbytes)
-        limit = "latency" if link is None else traffic.limited_by(links.capacities.tolist())
-        return limit if link is None or limit != "link" else links.names[link]
+        by = self.communicator.limited_by(self.operation, nbytes)
+        return links.names[link] if by == "link" and link is not None else by
 
     def contended(self, nbytes: float) -> Contended:
         """Return the time of a size with the background."""
