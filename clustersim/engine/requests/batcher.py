@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel
-from clustersim.engine.requests.sequences import BlockPool, Left, Sequences
+from clustersim.engine.requests.sequences import BlockPool, Sequences
 from clustersim.inference.batch import Batch, Prompt
 
 MOST_FOLLOWING: Final = 63
@@ -50,12 +50,12 @@ class Batcher:
     waiting : requests without KV blocks, the first to be admitted first
     prompts : admitted requests whose prompts are not complete, in order
     sequences : decoding sequences
-    emitted : tokens generated so far
     admitted : requests that were given KV blocks, again after a preemption [count]
     handoff : receives a request whose prompt is complete, in a pool for prefill; else None
     fetch : starts the transfer of a KV cache, in a pool for decode
     recomputed : whether the last token of a transferred prompt is, for the first token
     finished : receives a request with its last token, and the time
+    begun : when the step before began, or it looked for work last [s]
     undisturbed : steps since a request came or KV blocks were returned elsewhere
     """
 
@@ -64,13 +64,14 @@ class Batcher:
         self.waiting: deque[Request] = deque()
         self.prompts: deque[Request] = deque()
         self.sequences = Sequences(pool.tokens, model.gain, grow=not rules.reserve)
-        self.emitted = 0.0
         self.admitted = self.undisturbed = 0
+        self.begun = 0.0
         self.handoff: Callable[[Request], None] | None = None
         self.fetch: Callable[[Request], None] = self.arrive  # the cache is there already
         self.recomputed = False
         self.finished: Callable[[Request, float], None] = lambda _request, _now: None
-        self._pool, self._rules, self._gain = pool, rules, model.gain
+        self._pool, self._rules = pool, rules
+        self._counted = 0  # tokens generated so far, without those that sequences have gained
         self._most = max(1, rules.sequences // model.stages)
         self._active: dict[Request, None] = {}
         self._ended: list[Request] = []  # of a static batch, which returns as a whole
@@ -83,6 +84,11 @@ class Batcher:
     def load(self) -> int:
         """Requests that are admitted or wait."""
         return len(self.waiting) + len(self._active)
+
+    @property
+    def emitted(self) -> float:
+        """Tokens generated so far."""
+        return self._counted + self.sequences.gained
 
     def check_empty(self) -> None:
         """Check that nothing remains when all requests are complete."""
@@ -100,34 +106,35 @@ class Batcher:
         """
         if self._arrived or self._ended:
             self._join_arrived(now)
+        sequences = self.sequences
         preempted = self._make_room()
         self._copying, copied = 0.0, self._copying
         admit = not (preempted or self._waits())
-        chunks = self._chunks(now, scheduled, admit=admit)
+        chunks = self._chunks(now, scheduled, admit=admit) if self.prompts or self.waiting else []
         if self._arrived or self._ended:
             self._join_arrived(now)
-        count, context = 0, 0
-        if self._rules.mixed or not chunks:
-            count = self.sequences.count
+        count = sequences.count if self._rules.mixed or not chunks else 0
         if not count and not chunks:
             self._copying += copied
             return None
         if count:
-            self._pool.take(self.sequences.new_blocks())
-            context = round(self.sequences.context)
-        single = [each.processed for each, tokens in chunks if self.recomputed and tokens == 1]
-        prompts = tuple([
-            Prompt(tokens, each.processed)
-            for each, tokens in chunks
-            if not (self.recomputed and tokens == 1)
-        ])  # fmt: skip
-        batch = Batch(count + len(single), context + sum(single), prompts)
+            self._pool.take(sequences.new_blocks())
         copying, self._copying = copied + self._copying, 0.0
         late = bool(self.waiting) and self.waiting[0].reached > scheduled
+        batch = self._batch(count, chunks)
         return Work(batch, chunks, count, copying, admit and not late)
 
+    def _batch(self, count: int, chunks: list[tuple[Request, int]]) -> Batch:
+        """Return what a step of some sequences and chunks processes."""
+        context = round(self.sequences.context) if count else 0
+        if not self.recomputed:
+            return Batch(count, context, tuple([Prompt(n, each.processed) for each, n in chunks]))
+        single = [each.processed for each, tokens in chunks if tokens == 1]
+        prompts = tuple([Prompt(n, each.processed) for each, n in chunks if n != 1])
+        return Batch(count + len(single), context + sum(single), prompts)
+
     def following(self, work: Work) -> list[int]:
-        """Return the KV blocks of the steps like this one after it, each with those before.
+        """Return the KV blocks that each of the steps like this one after it needs.
 
         No request ends or arrives in them but for the last one.  What could not be admitted to this
         step has no room in these: no KV blocks are returned.
@@ -259,52 +266,43 @@ class Batcher:
         request.preemptions += 1
         if request.processed < request.prompt:
             self.prompts.remove(request)
-            left = Left(0, 0, 0)
         else:
-            remaining = request.output - request.emitted
-            left = self.sequences.remove(request, remaining)
-            whole = min(int(left.gained), remaining - 1)
+            remaining, gained = request.output - request.emitted, self.sequences.gained_by(request)
+            request.blocks += self.sequences.remove(request, remaining)
+            whole = min(int(gained), remaining - 1)
             request.emitted += whole
-            self.emitted -= left.gained - whole
-            self._evict(request, left)
-        self._pool.release(request.blocks + left.blocks)
+            self._counted += whole
+            self._evict(request, gained)
+        self._pool.release(request.blocks)
         request.blocks = 0
         self.waiting.appendleft(request)
 
-    def _evict(self, request: Request, left: Left) -> None:
-        """Prepare a sequence without KV blocks to be resumed."""
+    def _evict(self, request: Request, gained: float) -> None:
+        """Prepare a sequence without KV blocks to be resumed, which has gained some tokens."""
         cached = request.input + request.emitted
         if self._rules.preemption == "swap":
+            joined = request.context + gained
             request.swapped, request.context = True, cached - 1
-            self._copying += left.context * self._rules.swap
+            self._copying += joined * self._rules.swap
         else:
             request.prompt = cached
 
     # --- completing a step ----------------------------------------------------------------------
 
-    def skip(self, work: Work, steps: int) -> None:
-        """Count the tokens of the first steps of a run, after which nothing ends."""
-        if work.decoding:
-            self.emitted += steps * self._gain * self.sequences.count
-            self.sequences.skip(steps)
+    def complete(self, work: Work, steps: int, now: float) -> None:
+        """Count the tokens of steps that differ in their contexts alone, the last of which ends."""
+        self.undisturbed += steps
+        if work.decoding and (ended := self.sequences.advance(steps)):
+            for request in ended:
+                self._finish_sequence(request)
+            for request in ended:  # when all their tokens count
+                self._return(request, now)
         for request, tokens in work.chunks:
             request.processed += steps * tokens
-        self.undisturbed += steps
-
-    def complete(self, work: Work, now: float) -> None:
-        """Count the tokens of a step that ends now."""
-        self.undisturbed += 1
-        if work.decoding:
-            self.emitted += self._gain * work.decoding
-            ended = self.sequences.advance()
-            blocks = [self._finish_sequence(request) for request in ended]
-            for request, own in zip(ended, blocks, strict=True):  # when all their tokens count
-                self._return(request, own, now)
-        for request, tokens in work.chunks:
-            request.processed += tokens
             if request.processed == request.prompt:
                 self._finish_prompt(request, now)
-        self._end_batch(now)
+        if self._ended:
+            self._end_batch(now)
 
     def _end_batch(self, now: float) -> None:
         """Return the requests of a static batch when none of them decodes any more."""
@@ -330,23 +328,22 @@ class Batcher:
         if not request.begun:
             request.first = now
         request.emitted += 1
-        self.emitted += 1
+        self._counted += 1
         remaining = request.output - request.emitted
         if remaining:
             self.sequences.join(request, request.prompt, remaining)
         else:
-            self._return(request, request.blocks, now)
+            self._return(request, now)
 
-    def _finish_sequence(self, request: Request) -> int:
-        """Count the tokens of a request with its last one; return its KV blocks."""
-        left = self.sequences.leave(request)
-        self.emitted -= left.gained - (request.output - request.emitted)
+    def _finish_sequence(self, request: Request) -> None:
+        """Count the tokens of a request with its last one."""
+        request.blocks += self.sequences.leave(request)
+        self._counted += request.output - request.emitted
         request.emitted = request.output
-        return request.blocks + left.blocks
 
-    def _return(self, request: Request, blocks: int, now: float) -> None:
+    def _return(self, request: Request, now: float) -> None:
         """Take back the KV blocks of a request with all its tokens."""
-        self._pool.release(blocks)
+        self._pool.release(request.blocks)
         del self._active[request]
         if self._rules.continuous:
             self._end(request, now)

@@ -4,13 +4,11 @@ prompt complete --passage--> queued for decode --blocks there--> transfer --> jo
 (holds its blocks for prefill until the transfer is complete)
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from simpy import Environment
-from simpy.events import Event
-
+from clustersim.engine.clock import Clock
 from clustersim.engine.network.network import Network
 from clustersim.engine.requests.batcher import Batcher
 from clustersim.engine.requests.replica import ReplicaProcess, Route
@@ -69,15 +67,15 @@ class Handover:
 
     def __init__(
         self,
-        env: Environment,
+        clock: Clock,
         links: KvLinks,
         senders: Sequence[ReplicaProcess],
         receivers: Sequence[ReplicaProcess],
         route: Route,
         passage: Passage,
     ) -> None:
-        self.network = Network(env, links.capacities)
-        self._env, self._passage = env, passage
+        self.network = Network(clock, links.capacities)
+        self._clock, self._passage = clock, passage
         self._links, self._senders, self._receivers = links, senders, receivers
         self._route = route
         self._moving: dict[Request, Sender] = {}
@@ -93,13 +91,8 @@ class Handover:
         """Queue a request whose prompt is complete at a replica for decode."""
         self._moving[request] = Sender(sender, request.blocks)
         request.transferred = True
-        self._env.process(self._pass(request))
-
-    def _pass(self, request: Request) -> Generator[Event, Any, None]:
-        """Let a request reach a replica for decode."""
-        if self._passage.seconds:
-            yield self._env.timeout(self._passage.seconds)
-        self._route().add(request)
+        reached = self._clock.now + self._passage.seconds
+        self._clock.call_at(reached, lambda: self._route().add(request))
 
     def _start(self, receiver: int, batcher: Batcher, request: Request) -> None:
         """Start the transfer of a KV cache to the replica that has blocks for it."""

@@ -8,15 +8,13 @@ its next request when the last one is complete.  A replay can end before its las
 review of the complete requests ends it.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from math import inf
-from typing import Any, Final, NamedTuple
-
-from simpy import Environment
-from simpy.events import Event
+from typing import Final, NamedTuple
 
 from clustersim.answers import in_brief
 from clustersim.arrays import Floats, Integers
+from clustersim.engine.clock import CONTINUOUS, Clock
 from clustersim.engine.requests.completed import CompletedRequests, RequestRecord
 from clustersim.engine.requests.handover import NO_PASSAGE, Handover, KvLinks, Passage
 from clustersim.engine.requests.replica import ROUTING, ReplicaProcess
@@ -155,15 +153,15 @@ class _Replay:
     """A deployment, its load and its clock."""
 
     def __init__(self, load: RequestLoad, deployment: Deployment) -> None:
-        self._env = env = Environment()
+        self._clock = clock = Clock(CONTINUOUS)
         self._load, self._issued = load, 0
         self._taken = 0.0  # when the front end is free
         self._completed = RequestRecord(load.inputs, load.outputs)
         self._begin = self._emitted_before = 0.0  # of the time in which tokens are counted
-        self._done: Event = env.event()
+        self._done = False
         self._reviewed = 0 if load.review is None else load.review(self._completed.requests())
         most = _most_steps(load, deployment)
-        self._replicas = _processes(env, deployment.model, deployment.replicas, most)
+        self._replicas = _processes(clock, deployment.model, deployment.replicas, most)
         for replica in self._replicas:
             for batcher in replica.batchers:
                 batcher.finished = self._finish
@@ -172,9 +170,9 @@ class _Replay:
         self._prefill: list[ReplicaProcess] = []
         self._handover: Handover | None = None
         if deployment.prefill is not None and deployment.links is not None:
-            self._prefill = _processes(env, deployment.prefill, deployment.prefill_replicas, most)
+            self._prefill = _processes(clock, deployment.prefill, deployment.prefill_replicas, most)
             self._handover = Handover(
-                env,
+                clock,
                 deployment.links,
                 self._prefill,
                 self._replicas,
@@ -190,33 +188,35 @@ class _Replay:
             for _ in range(load.users):
                 self._issue()
         else:
-            self._env.process(self._arrive(load.arrivals))
-        self._env.run(until=self._done)
+            self._arrive(load.arrivals)
+        self._clock.run_all()
+        assert self._done, "a request has no event left"
 
-    def _arrive(self, arrivals: Floats) -> Generator[Event, Any, None]:
-        """Let the requests of an open load arrive."""
-        for arrival in map(float, arrivals):
-            if arrival > self._env.now:
-                yield self._env.timeout(arrival - self._env.now)
+    def _arrive(self, arrivals: Floats) -> None:
+        """Let the requests of an open load arrive, as far as it is time; wait for the next one."""
+        while self._issued < len(arrivals):
+            arrival = arrivals.item(self._issued)
+            if arrival > self._clock.now:
+                self._clock.call_at(arrival, lambda: self._arrive(arrivals))
+                return
             self._issue()
 
     def _issue(self) -> None:
         """Let the next request arrive; it reaches a replica after the front end."""
-        number, load, env = self._issued, self._load, self._env
+        number, load, now = self._issued, self._load, self._clock.now
         self._issued += 1
-        request = Request(number, env.now, load.inputs.item(number), load.outputs.item(number))
+        request = Request(number, now, load.inputs.item(number), load.outputs.item(number))
         if number == load.warm_up and not load.closed:
             self._begin_count()
-        self._taken = max(self._taken, env.now) + load.intake.seconds(request.input)
-        delay = self._taken - env.now
-        if delay:
-            env.timeout(delay).callbacks.append(lambda _: self._reach(request))
+        self._taken = max(self._taken, now) + load.intake.seconds(request.input)
+        if self._taken > now:
+            self._clock.call_at(self._taken, lambda: self._reach(request))
         else:
             self._reach(request)
 
     def _reach(self, request: Request) -> None:
         """Queue a request at a replica."""
-        request.reached, request.transferred = self._env.now, self._load.cached
+        request.reached, request.transferred = self._clock.now, self._load.cached
         self._route().add(request)
 
     def _finish(self, request: Request, now: float) -> None:
@@ -224,8 +224,7 @@ class _Replay:
         request.first += self._load.after
         if request.first > now:
             request.finish = request.first
-            late = self._env.timeout(request.first - now)
-            late.callbacks.append(lambda _: self._complete(request))
+            self._clock.call_at(request.first, lambda: self._complete(request))
         else:
             self._complete(request)
 
@@ -233,10 +232,11 @@ class _Replay:
         """Count a request that is complete; let its user send the next one."""
         load, completed = self._load, self._completed
         completed.add(request)
-        if self._done.triggered:
+        if self._done:
             return
         if self._is_last(len(completed)):
-            self._done.succeed()
+            self._done = True
+            self._clock.call_at(self._clock.now, self._clock.stop)  # after others of this instant
         elif load.closed:
             if len(completed) == load.warm_up:
                 self._begin_count()
@@ -253,7 +253,7 @@ class _Replay:
         return not self._reviewed
 
     def _begin_count(self) -> None:
-        self._begin, self._emitted_before = self._env.now, self._emitted
+        self._begin, self._emitted_before = self._clock.now, self._emitted
 
     @property
     def _emitted(self) -> float:
@@ -281,7 +281,7 @@ class _Replay:
             peak_blocks=tuple(replica.pool.peak for replica in self._replicas),
             measured=completed[chosen],
             begin=self._begin,
-            end=self._env.now,
+            end=self._clock.now,
             emitted=self._emitted - self._emitted_before,
         )
 
@@ -295,6 +295,6 @@ def _most_steps(load: RequestLoad, deployment: Deployment) -> float:
 
 
 def _processes(
-    env: Environment, model: ReplicaModel, count: int, most_steps: float
+    clock: Clock, model: ReplicaModel, count: int, most_steps: float
 ) -> list[ReplicaProcess]:
-    return [ReplicaProcess(env, model, most_steps) for _ in range(count)]
+    return [ReplicaProcess(clock, model, most_steps) for _ in range(count)]

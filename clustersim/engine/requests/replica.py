@@ -12,15 +12,14 @@ the last one no sooner than a step of the slowest stage after that batch:
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from itertools import cycle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import accumulate, cycle
 from math import inf
 from operator import attrgetter
 from typing import Any, Final
 
-from simpy import Environment, Interrupt
-from simpy.events import Event
-
+from clustersim.engine.clock import Clock
 from clustersim.engine.requests.batcher import Batcher, Work
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.scheduling import ReplicaModel, later
@@ -29,35 +28,33 @@ from clustersim.engine.requests.steps import StepRecord, Steps
 
 
 class _Run:
-    """A step, or steps that differ in their contexts alone, one after another.
+    """A step, or steps that differ in their contexts alone, one after another; the event of its end.
 
     Attributes
     ----------
-    work : the first one
+    batcher : the batch in flight that makes it
+    work : the first step
     start : when it begins [s]
     ends : when each ends [s]
-    taken : KV blocks that steps after the first need, each with those before
+    growth : KV blocks that each step after the first needs
     waiting : requests without KV blocks when it begins
+    callbacks : what its end calls; nothing if it was cut before
     """
 
-    __slots__ = ("ends", "start", "taken", "waiting", "work")
+    __slots__ = ("batcher", "callbacks", "ends", "growth", "start", "waiting", "work")
+    _ok = True
 
     def __init__(
-        self, work: Work, start: float, ends: list[float], taken: list[int], waiting: int
+        self, batcher: Batcher, work: Work, start: float, ends: list[float], growth: list[int]
     ) -> None:
-        self.work, self.start, self.ends = work, start, ends
-        self.taken, self.waiting = taken, waiting
+        self.batcher, self.work = batcher, work
+        self.start, self.ends, self.growth = start, ends, growth
+        self.waiting = len(batcher.waiting)
+        self.callbacks: Sequence[Callable[[_Run], None]] = ()
 
     def in_progress(self, now: float) -> int:
         """Return the number of the step that is in progress at a time, or ends then."""
         return bisect_left(self.ends, now)
-
-    def cut(self, now: float) -> bool:
-        """End the run with the step in progress; return whether that was not its last one."""
-        last = self.in_progress(now) + 1
-        shorter = last < len(self.ends)
-        del self.ends[last:]
-        return shorter
 
 
 class ReplicaProcess:
@@ -70,16 +67,17 @@ class ReplicaProcess:
     batchers : a batch in flight for each stage
     """
 
-    def __init__(self, env: Environment, model: ReplicaModel, most_steps: float = inf) -> None:
+    def __init__(self, clock: Clock, model: ReplicaModel, most_steps: float = inf) -> None:
         self.model = model
         self.pool = BlockPool(model.blocks, model.block_tokens)
         self.batchers = [Batcher(model, self.pool) for _ in range(model.stages)]
         self._record = StepRecord(model.gain, most_steps)
-        self._env = env
+        self._clock, self._alone = clock, model.stages == 1
+        self._ahead = model.scheduling.ahead and self._alone
         self._free = self._left = 0.0  # when the first stage is free, and the last batch left
-        self._idle: dict[int, Event] = {}
+        self._idle = self.batchers[:]
         self._in_progress: _Run | None = None
-        self._processes = [env.process(self._run(number)) for number in range(model.stages)]
+        self._ended = (self._end,)
 
     @property
     def load(self) -> int:
@@ -91,13 +89,13 @@ class ReplicaProcess:
         """Tokens that it has generated."""
         emitted, run = sum(batcher.emitted for batcher in self.batchers), self._in_progress
         if run is not None:
-            complete = min(run.in_progress(self._env.now), len(run.ends) - 1)
+            complete = min(run.in_progress(self._clock.now), len(run.ends) - 1)
             emitted += complete * self.model.gain * run.work.decoding
         return emitted
 
     def add(self, request: Request) -> Batcher:
         """Queue a request in the batch in flight with the fewest; return that batch."""
-        batcher = min(self.batchers, key=attrgetter("load"))
+        batcher = self.batchers[0] if self._alone else min(self.batchers, key=attrgetter("load"))
         batcher.waiting.append(request)
         self.wake()
         return batcher
@@ -106,83 +104,99 @@ class ReplicaProcess:
         """Let batches look for work: a request came, or KV blocks were returned."""
         for batcher in self.batchers:
             batcher.undisturbed = 0
-        idle, self._idle = self._idle, {}
-        for event in idle.values():
-            event.succeed()
+        if self._idle:
+            idle, self._idle = self._idle, []
+            for batcher in idle:
+                self._clock.call_at(self._clock.now, partial(self._resume, batcher))
         run = self._in_progress
-        if run is not None and len(run.ends) > 1 and run.cut(self._env.now):
-            self._processes[0].interrupt()
+        if run is not None and len(run.ends) > 1:
+            self._cut(run)
 
-    def _run(self, number: int) -> Generator[Event, Any, None]:
-        """Make the steps of one batch in flight, for ever."""
-        env, batcher = self._env, self.batchers[number]
-        ahead = self.model.scheduling.ahead and self.model.stages == 1
-        begun = 0.0  # of the step before
-        while True:
-            while self._free > env.now:
-                yield env.timeout(self._free - env.now)
-            admitted = batcher.admitted
-            work = batcher.next_step(env.now, begun if ahead else env.now)
-            if work is None:
-                # Without admissions; with them cached prompts of one token are complete.  What came
-                # during the last step is scheduled now, since none runs.
-                if batcher.admitted == admitted and begun == env.now:
-                    self._idle[number] = env.event()
-                    yield self._idle[number]
-                begun = env.now
-                continue
-            run = self._begin(work, batcher)
-            try:
-                yield env.timeout(run.ends[-1] - env.now)
-            except Interrupt:  # it was cut
-                yield env.timeout(run.ends[-1] - env.now)
-            begun = run.ends[-2] if len(run.ends) > 1 else run.start
-            self._settle(run, batcher)
-            batcher.complete(work, env.now)
-            if self._idle:
-                self.wake()
+    def _cut(self, run: _Run) -> None:
+        """End a run with the step in progress."""
+        last = run.in_progress(self._clock.now) + 1
+        if last < len(run.ends):
+            shorter = _Run(run.batcher, run.work, run.start, run.ends[:last], run.growth)
+            shorter.waiting, run.callbacks = run.waiting, ()
+            self._schedule(shorter)
 
-    def _begin(self, work: Work, batcher: Batcher) -> _Run:
-        """Return a step that begins now, with those that follow it."""
-        now, batch, taken = self._env.now, work.batch, []
-        if self.model.stages == 1:
-            taken = batcher.following(work)
-        if taken:
-            context = batcher.sequences.context if work.decoding else 0.0
-            ends = self.model.ends(now + work.copying, batch, context, 1 + len(taken))
-        else:
-            ends = [now + self._seconds(work)]
-        run = _Run(work, now, ends, taken, len(batcher.waiting))
-        if self.model.stages == 1:
+    def _schedule(self, run: _Run) -> None:
+        run.callbacks = self._ended
+        if self._alone:
             self._in_progress = run
-        return run
+        self._clock.schedule_at(run.ends[-1], run)
 
-    def _settle(self, run: _Run, batcher: Batcher) -> None:
-        """Record the steps of a run, and count all but the last, during which requests may come."""
+    def _resume(self, batcher: Batcher) -> None:
+        """Look for work after a time without."""
+        batcher.begun = self._clock.now
+        self._next(batcher)
+
+    def _next(self, batcher: Batcher) -> None:
+        """Begin the next step of a batch in flight when the first stage is free."""
+        now = self._clock.now
+        if self._free > now:
+            self._clock.call_at(self._free, partial(self._next, batcher))
+            return
+        while True:
+            admitted = batcher.admitted
+            work = batcher.next_step(now, batcher.begun if self._ahead else now)
+            if work is not None:
+                self._begin(work, batcher, now)
+                return
+            # Without admissions; with them cached prompts of one token are complete.  What came
+            # during the last step is scheduled now, since none runs.
+            if batcher.admitted == admitted and batcher.begun == now:
+                self._idle.append(batcher)
+                return
+            batcher.begun = now
+
+    def _begin(self, work: Work, batcher: Batcher, now: float) -> None:
+        """Begin a step, with those that follow it."""
+        growth = batcher.following(work) if self._alone else []
+        if growth:
+            context = batcher.sequences.context if work.decoding else 0.0
+            ends = self.model.ends(now + work.copying, work.batch, context, 1 + len(growth))
+        else:
+            ends = [now + self._seconds(work, now)]
+        self._schedule(_Run(batcher, work, now, ends, growth))
+
+    def _end(self, run: _Run) -> None:
+        """End a run; begin the next one."""
         self._in_progress = None
-        work, start, ends, more = run.work, run.start, run.ends, len(run.ends) - 1
-        batch = work.batch
-        context = batcher.sequences.context if batch.sequences else 0.0
-        used, waiting = self.pool.used, len(batcher.waiting)
-        blocks = [used, *[used + taken for taken in run.taken[:more]]]
-        if more:
-            self.pool.take(run.taken[more - 1])
-            batcher.skip(work, more)
-            if waiting != run.waiting:
-                sequences, _, prompts = batch
-                self._record.add(
-                    start, ends[:-1], blocks[:-1], run.waiting, sequences, context, prompts
-                )
-                start, context = ends[-2], batcher.sequences.context if batch.sequences else 0.0
-                batch = later(batch, context, 0.0, more)
-                ends, blocks = ends[-1:], blocks[-1:]
-        self._record.add(start, ends, blocks, waiting, batch.sequences, context, batch.prompts)
+        work, batcher, ends = run.work, run.batcher, run.ends
+        self._add(run)
+        batcher.begun = ends[-2] if len(ends) > 1 else run.start
+        batcher.complete(work, len(ends), ends[-1])
+        if self._idle:
+            self.wake()
+        self._next(batcher)
 
-    def _seconds(self, work: Work) -> float:
+    def _add(self, run: _Run) -> None:
+        """Record the steps of a run; requests may have come during the last one."""
+        work, ends, pool = run.work, run.ends, self.pool
+        sequences, _, prompts = work.batch
+        start, used, waiting = run.start, pool.used, len(run.batcher.waiting)
+        context = run.batcher.sequences.context if sequences else 0.0
+        if len(ends) == 1:
+            self._record.add(start, ends, [used], waiting, sequences, context, prompts)
+            return
+        more = len(ends) - 1
+        blocks = [*accumulate(run.growth[:more], initial=used)]
+        pool.take(blocks[-1] - used)
+        if waiting != run.waiting:
+            self._record.add(
+                start, ends[:-1], blocks[:-1], run.waiting, sequences, context, prompts
+            )
+            start, ends, blocks = ends[-2], ends[-1:], blocks[-1:]
+            context += more * self.model.gain * work.decoding
+            prompts = later(work.batch, context, 0.0, more).prompts
+        self._record.add(start, ends, blocks, waiting, sequences, context, prompts)
+
+    def _seconds(self, work: Work, now: float) -> float:
         """Return the time until a step that starts now is complete [s]."""
-        now, model = self._env.now, self.model
+        model = self.model
         seconds = model.seconds(work.batch) + work.copying
-        if model.stages > 1:
+        if not self._alone:
             slowest = model.slowest(work.batch) + work.copying
             self._free = now + slowest
             seconds = max(seconds, self._left + slowest - now)

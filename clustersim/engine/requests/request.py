@@ -23,6 +23,7 @@ class Request:
     swapped : whether its KV cache is in the memory of the host
     transferred : whether its KV cache came from a pool for prefill
     joined : step of its engine from which it decodes
+    grows : step from which it needs KV blocks of its own, the first of them then
     context : cached tokens when it began to decode
     blocks : KV blocks that it held when it was admitted, without those of decoding
     admitted, prompted, first, finish : when it was first admitted, had its prompt processed, its
@@ -38,6 +39,7 @@ class Request:
         "emitted",
         "finish",
         "first",
+        "grows",
         "input",
         "joined",
         "number",
@@ -58,7 +60,7 @@ class Request:
         self.arrival = arrival
         self.input = self.prompt = prompt
         self.output = output
-        self.processed = self.emitted = self.joined = 0
+        self.processed = self.emitted = self.joined = self.grows = 0
         self.context = self.blocks = self.preemptions = 0
         self.swapped = self.transferred = False
         self.reached = self.admitted = self.prompted = self.first = self.finish = nan

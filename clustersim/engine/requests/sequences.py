@@ -9,9 +9,8 @@ and so are the steps at which it needs a new KV block: every `period` steps from
 
 from bisect import bisect_right
 from heapq import heappop, heappush
-from itertools import accumulate, cycle, islice
+from itertools import accumulate
 from math import ceil
-from typing import NamedTuple
 
 from clustersim.engine.requests.request import Request
 
@@ -22,7 +21,7 @@ class BlockPool:
     Attributes
     ----------
     total : blocks of the pool
-    used : blocks that requests hold
+    free : blocks that no request holds
     peak : most blocks that were used
     tokens : tokens of a block
 
@@ -34,18 +33,18 @@ class BlockPool:
     2
     """
 
-    __slots__ = ("peak", "tokens", "total", "used")
+    __slots__ = ("free", "peak", "tokens", "total")
 
     def __init__(self, total: int, tokens: int) -> None:
         assert total > 0
         assert tokens > 0
         self.total, self.tokens = total, tokens
-        self.used = self.peak = 0
+        self.free, self.peak = total, 0
 
     @property
-    def free(self) -> int:
-        """Blocks that no request holds."""
-        return self.total - self.used
+    def used(self) -> int:
+        """Blocks that requests hold."""
+        return self.total - self.free
 
     def blocks_of(self, tokens: int) -> int:
         """Return the number of blocks of some tokens of one sequence."""
@@ -53,23 +52,15 @@ class BlockPool:
 
     def take(self, blocks: int) -> None:
         """Take blocks; there must be enough."""
-        self.used += blocks
-        assert self.used <= self.total, "a KV pool above its size"
-        if self.used > self.peak:
-            self.peak = self.used
+        self.free -= blocks
+        assert self.free >= 0, "a KV pool above its size"
+        if self.total - self.free > self.peak:
+            self.peak = self.total - self.free
 
     def release(self, blocks: int) -> None:
         """Return blocks to the pool."""
-        self.used -= blocks
-        assert self.used >= 0, "more KV blocks released than taken"
-
-
-class Left(NamedTuple):
-    """What a sequence leaves behind: its cached tokens, generated tokens and KV blocks."""
-
-    context: float
-    gained: float
-    blocks: int
+        self.free += blocks
+        assert self.free <= self.total, "more KV blocks released than taken"
 
 
 class Sequences:
@@ -86,7 +77,7 @@ class Sequences:
     def __init__(self, block_tokens: int, gain: float, *, grow: bool) -> None:
         assert gain >= 1
         self.count = self.step = 0
-        self.context = 0.0
+        self.context = self._begun = 0.0  # tokens that are cached, and were when they joined
         self.gain = gain
         self._block_tokens = block_tokens
         self._period = max(1, round(block_tokens / gain))
@@ -98,6 +89,7 @@ class Sequences:
     def join(self, request: Request, tokens: int, remaining: int) -> None:
         """Add a sequence with some cached tokens that has `remaining` tokens to generate."""
         request.joined, request.context = self.step, tokens
+        request.grows = self.step + self._wait(tokens)
         last = self.step + ceil(remaining / self.gain)
         if last in self._finishing:
             self._finishing[last].append(request)
@@ -106,8 +98,14 @@ class Sequences:
             heappush(self._ends, last)
         self.count += 1
         self.context += tokens
+        self._begun += tokens
         if self._grow:
-            self._growing[self._phase(request)] += 1
+            self._growing[request.grows % self._period] += 1
+
+    @property
+    def gained(self) -> float:
+        """Tokens that they have generated since they joined."""
+        return self.context - self._begun
 
     def new_blocks(self) -> int:
         """Return the KV blocks that the next step needs."""
@@ -118,7 +116,7 @@ class Sequences:
         return int(self._grow and not self._wait(tokens))
 
     def following(self, free: int, most: int) -> list[int]:
-        """Return the KV blocks that steps after the next one need in all, each with those before.
+        """Return the KV blocks that each of the steps after the next one needs.
 
         They end with the first in which a sequence ends.
 
@@ -129,54 +127,41 @@ class Sequences:
         """
         most = min(self._ends[0] - self.step - 1, most)
         phase = (self.step + 1) % self._period
-        growing = cycle(self._growing[phase:] + self._growing[:phase])
-        blocks = [*accumulate(islice(growing, most))]
-        return blocks if not blocks or blocks[-1] <= free else blocks[: bisect_right(blocks, free)]
+        blocks = self._growing[phase:] + self._growing[:phase]
+        blocks = (blocks * (most // self._period + 1))[:most]
+        if sum(blocks) > free:
+            del blocks[bisect_right([*accumulate(blocks)], free) :]
+        return blocks
 
-    def skip(self, steps: int) -> None:
-        """Make steps in which no sequence ends."""
+    def advance(self, steps: int) -> list[Request]:
+        """Make steps, of which no request ends before the last one; return those that then do."""
         self.step += steps
         self.context += steps * self.gain * self.count
-
-    def advance(self) -> list[Request]:
-        """Make a step; return the requests that have all their tokens."""
-        self.step += 1
-        self.context += self.gain * self.count
         if self._ends[0] > self.step:
             return []
         return self._finishing.pop(heappop(self._ends))
 
-    def leave(self, request: Request) -> Left:
-        """Remove a sequence that has finished."""
-        left = self._left(request)
+    def leave(self, request: Request) -> int:
+        """Remove a sequence; return the KV blocks that it has taken since it joined."""
         self.count -= 1
-        self.context -= left.context
-        if self._grow:
-            self._growing[self._phase(request)] -= 1
-        return left
+        self.context -= request.context + self.gained_by(request)
+        self._begun -= request.context
+        if not self._grow:
+            return 0
+        self._growing[request.grows % self._period] -= 1
+        steps = self.step - request.grows
+        return 1 + (steps - 1) // self._period if steps > 0 else 0
 
-    def remove(self, request: Request, remaining: int) -> Left:
-        """Remove a sequence that was to generate `remaining` tokens when it joined."""
+    def remove(self, request: Request, remaining: int) -> int:
+        """Remove a sequence that was to generate `remaining` tokens when it joined, likewise."""
         last = request.joined + ceil(remaining / self.gain)
         self._finishing[last].remove(request)
         return self.leave(request)
 
-    def gained(self, request: Request) -> float:
+    def gained_by(self, request: Request) -> float:
         """Return the tokens that a sequence has generated since it joined."""
         return self.gain * (self.step - request.joined)
-
-    def _left(self, request: Request) -> Left:
-        gained = self.gained(request)
-        return Left(request.context + gained, gained, self._grown(request))
-
-    def _grown(self, request: Request) -> int:
-        """Return the KV blocks that a sequence has taken since it joined."""
-        steps, wait = self.step - request.joined, self._wait(request.context)
-        return 1 + (steps - 1 - wait) // self._period if self._grow and steps > wait else 0
 
     def _wait(self, tokens: int) -> int:
         """Return the steps of a sequence before the one that needs its first new block."""
         return int(-tokens % self._block_tokens / self.gain) % self._period
-
-    def _phase(self, request: Request) -> int:
-        return (request.joined + self._wait(request.context)) % self._period
