@@ -1,9 +1,12 @@
 """What a step of an inference engine processes, and the time that it takes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from clustersim.answers import in_brief
+from clustersim.arrays import Floats, ranges
 
 
 class Prompt(NamedTuple):
@@ -55,3 +58,47 @@ class StepTime(NamedTuple):
     seconds: float
     parts: Mapping[str, float]
     slowest: float
+
+
+# --- steps one after another ----------------------------------------------------------------------
+
+Stretch = tuple[float, float, float, int]
+"""Steps one after another whose times grow evenly: when the first begins, its time, half of the
+growth from each to the next [s], and their number.
+
+.. math:: e_k = t + k (s + g (k - 1))
+
+is the end of the k-th, since 1 + 2 + ... + (k - 1) = k (k - 1) / 2.
+"""
+
+
+def end_of(stretch: Stretch) -> float:
+    """Return the end of the last step [s].
+
+    >>> end_of((10.0, 1.0, 0.5, 3))
+    16.0
+    """
+    start, seconds, growth, steps = stretch
+    return start + steps * (seconds + growth * (steps - 1))
+
+
+def ends_of(stretches: Sequence[Stretch]) -> Floats:
+    """Return the ends of all steps [s].
+
+    >>> ends_of([(10.0, 1.0, 0.5, 3), (16.0, 2.0, 0.0, 1)]).tolist()
+    [11.0, 13.0, 16.0, 18.0]
+    """
+    *times, steps = map(np.array, zip(*stretches, strict=True))
+    start, seconds, growth = (each.repeat(steps) for each in times)
+    number = ranges(np.ones(len(steps), np.int64), steps)
+    ends: Floats = start + number * (seconds + growth * (number - 1))
+    return ends
+
+
+def stretches_of(ends: Sequence[float]) -> list[Stretch]:
+    """Return steps of which only the ends are known [s].
+
+    >>> ends_of(stretches_of([1.5, 2.5])).tolist()
+    [1.5, 2.5]
+    """
+    return [(end, 0.0, 0.0, 1) for end in ends]

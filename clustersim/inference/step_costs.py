@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Floats
-from clustersim.inference.batch import Batch, Prompt, StepTime
+from clustersim.inference.batch import Batch, Prompt, StepTime, Stretch, stretches_of
 from clustersim.inference.layer_work import HALF
 from clustersim.inference.memory import ReplicaMemory, replica_memory
 from clustersim.inference.replica import Replica
@@ -211,8 +211,8 @@ class StepCosts:
         """Whether steps are sums of constants and of parts that depend on contexts alone."""
         return len(self.stages) == 1 and not self._overlaps and not self.drafting.tokens
 
-    def alike(self, start: float, batch: Batch, context: float, steps: int) -> list[float]:
-        """Return the ends from tables of steps that differ in their contexts alone [s].
+    def alike(self, start: float, batch: Batch, context: float, steps: int) -> list[Stretch]:
+        """Return from tables steps that differ in their contexts alone.
 
         In each step a sequence has a token more, and a prompt the tokens of its chunk.
 
@@ -225,11 +225,11 @@ class StepCosts:
         sequences = batch.sequences
         if batch.prompts:
             seconds = self._chunks(batch, context, np.arange(float(steps)))
-            return [float(end) for end in start + np.cumsum(seconds)]
+            return stretches_of((start + np.cumsum(seconds)).tolist())
         line = self._lines.get(sequences)
         if line is None:
             line = self._lines[sequences] = self._decoding_line(sequences)
-        return line.sums(start, context / sequences, 1.0, steps)
+        return line.stretches(start, context / sequences, 1.0, steps)
 
     def _chunks(self, batch: Batch, context: float, step: Floats) -> Floats:
         """Return the times of steps that process successive chunks of a prompt [s]."""

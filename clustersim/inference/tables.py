@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from clustersim.arrays import Floats
-from clustersim.inference.batch import Prompt
+from clustersim.inference.batch import Prompt, Stretch
 from clustersim.inference.stage import Stage
 
 DENSE_UP_TO: Final = 16
@@ -84,24 +84,22 @@ class Line:
         interpolated: Floats = values[knot] + slopes[knot] * (x - at[knot])
         return interpolated
 
-    def sums(self, first: float, x: float, width: float, count: int) -> list[float]:
-        """Return the running sums of a number and the values at x, x + width, and so on.
-
-        Between two knots k values sum up to k (v + s (k - 1) / 2), with the first value v and the
-        growth s from each to the next.
-        """
+    def stretches(self, start: float, x: float, width: float, count: int) -> list[Stretch]:
+        """Return steps whose times are the values at x, x + width, and so on."""
         at, values, slopes = self._at, self._values, self._slopes
-        sums: list[float] = []
-        while count:
+        stretches: list[Stretch] = []
+        while True:
             knot = bisect_right(at, x, 1, self._last + 1) - 1
             value = values[knot] + slopes[knot] * (x - at[knot])
             half = slopes[knot] * width / 2
             steps = count
             if knot < self._last and x + count * width > at[knot + 1]:
                 steps = min(count, max(1, ceil((at[knot + 1] - x) / width)))
-            sums += [first + k * (value + half * (k - 1)) for k in range(1, steps + 1)]
-            first, x, count = sums[-1], x + steps * width, count - steps
-        return sums
+            stretches.append((start, value, half, steps))
+            count -= steps
+            if not count:
+                return stretches
+            start, x = start + steps * (value + half * (steps - 1)), x + steps * width
 
     def bent(self, function: Callable[[Floats], Floats], levels: Sequence[float]) -> "Line":
         """Return a function of the values of this line that is linear between some of them."""

@@ -9,9 +9,10 @@ A replica with pipeline stages has a batcher for each batch in flight; they shar
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from clustersim.engine.requests.request import Request
+from clustersim.engine.requests.run import Run
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.engine.requests.sequences import BlockPool, Sequences
 from clustersim.inference.batch import Batch, Prompt
@@ -21,25 +22,6 @@ MOST_FOLLOWING: Final = 63
 
 FEWEST_CHUNKS: Final = 8
 """Chunks of a prompt that are worth a run; the times of fewer are looked up one by one."""
-
-
-class Work(NamedTuple):
-    """A step of an engine.
-
-    Attributes
-    ----------
-    batch : what it processes; a recomputed last token of a prompt decodes
-    chunks : the requests whose prompts it processes, with their new tokens
-    decoding : sequences that gain tokens, without those whose prompt ends in a recomputed token
-    copying : time to copy KV blocks [s]
-    admitting : whether requests were admitted as far as there was room
-    """
-
-    batch: Batch
-    chunks: list[tuple[Request, int]]
-    decoding: int
-    copying: float
-    admitting: bool
 
 
 class Batcher:
@@ -97,7 +79,7 @@ class Batcher:
 
     # --- forming a step -------------------------------------------------------------------------
 
-    def next_step(self, now: float, scheduled: float) -> Work | None:
+    def next_step(self, now: float, scheduled: float) -> Run | None:
         """Return the next step; None while there is none to make.
 
         Parameters
@@ -107,9 +89,11 @@ class Batcher:
         if self._arrived or self._ended:
             self._join_arrived(now)
         sequences = self.sequences
-        preempted = self._make_room()
+        preempted = sequences.new_blocks() > self._pool.free
+        if preempted:
+            self._make_room()
         self._copying, copied = 0.0, self._copying
-        admit = not (preempted or self._waits())
+        admit = not (preempted or (self._rules.wait_steps and self._waits()))
         chunks = self._chunks(now, scheduled, admit=admit) if self.prompts or self.waiting else []
         if self._arrived or self._ended:
             self._join_arrived(now)
@@ -122,56 +106,55 @@ class Batcher:
         copying, self._copying = copied + self._copying, 0.0
         late = bool(self.waiting) and self.waiting[0].reached > scheduled
         batch = self._batch(count, chunks)
-        return Work(batch, chunks, count, copying, admit and not late)
+        return Run(self, batch, chunks, count, copying, admitting=admit and not late)
 
     def _batch(self, count: int, chunks: list[tuple[Request, int]]) -> Batch:
         """Return what a step of some sequences and chunks processes."""
         context = round(self.sequences.context) if count else 0
+        if not chunks:
+            return Batch(count, context)
         if not self.recomputed:
             return Batch(count, context, tuple([Prompt(n, each.processed) for each, n in chunks]))
         single = [each.processed for each, tokens in chunks if tokens == 1]
         prompts = tuple([Prompt(n, each.processed) for each, n in chunks if n != 1])
         return Batch(count + len(single), context + sum(single), prompts)
 
-    def following(self, work: Work) -> list[int]:
+    def following(self, run: Run) -> list[int]:
         """Return the KV blocks that each of the steps like this one after it needs.
 
         No request ends or arrives in them but for the last one.  What could not be admitted to this
         step has no room in these: no KV blocks are returned.
         """
         free = self._pool.free
-        if not work.chunks:
-            return self.sequences.following(free, MOST_FOLLOWING) if work.admitting else []
-        most = self._whole_chunks(work)
+        if not run.chunks:
+            return self.sequences.following(free, MOST_FOLLOWING) if run.admitting else []
+        most = self._whole_chunks(run)
         if most < FEWEST_CHUNKS:
             return []
-        blocks = self.sequences.following(free, most) if work.decoding else [0] * most
+        blocks = self.sequences.following(free, most) if run.decoding else [0] * most
         return blocks if len(blocks) >= FEWEST_CHUNKS else []
 
-    def _whole_chunks(self, work: Work) -> int:
+    def _whole_chunks(self, run: Run) -> int:
         """Return how many steps are filled by further chunks of a prompt, which they do not end.
 
         As requests arrive, they are at most twice the steps since the last one.
         """
-        rules, ((request, tokens), *others) = self._rules, work.chunks
+        rules, ((request, tokens), *others) = self._rules, run.chunks
         filled = tokens >= rules.budget - (self.sequences.count if rules.mixed else 0)
         if others or self.recomputed or not filled:
             return 0
         whole = -((request.processed - request.prompt) // tokens) - 2
         return min(MOST_FOLLOWING, 2 * self.undisturbed, whole)
 
-    def _make_room(self) -> bool:
+    def _make_room(self) -> None:
         """Preempt requests, the last admitted first, until the next tokens have KV blocks."""
-        preempted = False
         while self.sequences.new_blocks() > self._pool.free:
             self._preempt(next(reversed(self._active)))
-            preempted = True
-        return preempted
 
     def _waits(self) -> bool:
         """Whether prompts wait for more of them, while others decode."""
         rules = self._rules
-        if not (rules.wait_steps and self.waiting and self.sequences.count) or self.prompts:
+        if not (self.waiting and self.sequences.count) or self.prompts:
             return False
         tokens = self.sequences.count + sum(request.prompt for request in self.waiting)
         late = self._waited >= rules.wait_steps or tokens >= rules.wait_share * rules.budget
@@ -289,15 +272,16 @@ class Batcher:
 
     # --- completing a step ----------------------------------------------------------------------
 
-    def complete(self, work: Work, steps: int, now: float) -> None:
-        """Count the tokens of steps that differ in their contexts alone, the last of which ends."""
+    def complete(self, run: Run) -> None:
+        """Count the tokens of a run that ends now."""
+        steps, now = run.steps, run.end
         self.undisturbed += steps
-        if work.decoding and (ended := self.sequences.advance(steps)):
+        if run.decoding and (ended := self.sequences.advance(steps)):
             for request in ended:
                 self._finish_sequence(request)
             for request in ended:  # when all their tokens count
                 self._return(request, now)
-        for request, tokens in work.chunks:
+        for request, tokens in run.chunks:
             request.processed += steps * tokens
             if request.processed == request.prompt:
                 self._finish_prompt(request, now)

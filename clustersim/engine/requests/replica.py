@@ -11,50 +11,21 @@ the last one no sooner than a step of the slowest stage after that batch:
     batch 1                   |--- stage 0 ---|--- stage 1 ---|
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, cycle
+from itertools import cycle
 from math import inf
 from operator import attrgetter
 from typing import Any, Final
 
 from clustersim.engine.clock import Clock
-from clustersim.engine.requests.batcher import Batcher, Work
+from clustersim.engine.requests.batcher import Batcher
 from clustersim.engine.requests.request import Request
-from clustersim.engine.requests.scheduling import ReplicaModel, later
+from clustersim.engine.requests.run import Run
+from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.engine.requests.sequences import BlockPool
 from clustersim.engine.requests.steps import StepRecord, Steps
-
-
-class _Run:
-    """A step, or steps that differ in their contexts alone, one after another; the event of its end.
-
-    Attributes
-    ----------
-    batcher : the batch in flight that makes it
-    work : the first step
-    start : when it begins [s]
-    ends : when each ends [s]
-    growth : KV blocks that each step after the first needs
-    waiting : requests without KV blocks when it begins
-    callbacks : what its end calls; nothing if it was cut before
-    """
-
-    __slots__ = ("batcher", "callbacks", "ends", "growth", "start", "waiting", "work")
-    _ok = True
-
-    def __init__(
-        self, batcher: Batcher, work: Work, start: float, ends: list[float], growth: list[int]
-    ) -> None:
-        self.batcher, self.work = batcher, work
-        self.start, self.ends, self.growth = start, ends, growth
-        self.waiting = len(batcher.waiting)
-        self.callbacks: Sequence[Callable[[_Run], None]] = ()
-
-    def in_progress(self, now: float) -> int:
-        """Return the number of the step that is in progress at a time, or ends then."""
-        return bisect_left(self.ends, now)
+from clustersim.inference.batch import end_of, stretches_of
 
 
 class ReplicaProcess:
@@ -76,7 +47,7 @@ class ReplicaProcess:
         self._ahead = model.scheduling.ahead and self._alone
         self._free = self._left = 0.0  # when the first stage is free, and the last batch left
         self._idle = self.batchers[:]
-        self._in_progress: _Run | None = None
+        self._in_progress: Run | None = None
         self._ended = (self._end,)
 
     @property
@@ -89,8 +60,8 @@ class ReplicaProcess:
         """Tokens that it has generated."""
         emitted, run = sum(batcher.emitted for batcher in self.batchers), self._in_progress
         if run is not None:
-            complete = min(run.in_progress(self._clock.now), len(run.ends) - 1)
-            emitted += complete * self.model.gain * run.work.decoding
+            complete = min(run.complete(self._clock.now), run.steps - 1)
+            emitted += complete * self.model.gain * run.decoding
         return emitted
 
     def add(self, request: Request) -> Batcher:
@@ -109,22 +80,16 @@ class ReplicaProcess:
             for batcher in idle:
                 self._clock.call_at(self._clock.now, partial(self._resume, batcher))
         run = self._in_progress
-        if run is not None and len(run.ends) > 1:
+        if run is not None and run.growth:
             self._cut(run)
 
-    def _cut(self, run: _Run) -> None:
+    def _cut(self, run: Run) -> None:
         """End a run with the step in progress."""
-        last = run.in_progress(self._clock.now) + 1
-        if last < len(run.ends):
-            shorter = _Run(run.batcher, run.work, run.start, run.ends[:last], run.growth)
-            shorter.waiting, run.callbacks = run.waiting, ()
-            self._schedule(shorter)
-
-    def _schedule(self, run: _Run) -> None:
-        run.callbacks = self._ended
-        if self._alone:
-            self._in_progress = run
-        self._clock.schedule_at(run.ends[-1], run)
+        steps = run.complete(self._clock.now) + 1
+        if steps < run.steps:
+            run.cut(steps)
+            run.callbacks = ()
+            self._clock.call_at(run.end, partial(self._end, run))
 
     def _resume(self, batcher: Batcher) -> None:
         """Look for work after a time without."""
@@ -139,9 +104,9 @@ class ReplicaProcess:
             return
         while True:
             admitted = batcher.admitted
-            work = batcher.next_step(now, batcher.begun if self._ahead else now)
-            if work is not None:
-                self._begin(work, batcher, now)
+            run = batcher.next_step(now, batcher.begun if self._ahead else now)
+            if run is not None:
+                self._begin(run, now)
                 return
             # Without admissions; with them cached prompts of one token are complete.  What came
             # during the last step is scheduled now, since none runs.
@@ -150,54 +115,58 @@ class ReplicaProcess:
                 return
             batcher.begun = now
 
-    def _begin(self, work: Work, batcher: Batcher, now: float) -> None:
+    def _begin(self, run: Run, now: float) -> None:
         """Begin a step, with those that follow it."""
-        growth = batcher.following(work) if self._alone else []
+        batcher, batch = run.batcher, run.batch
+        growth = batcher.following(run) if self._alone else []
         if growth:
-            context = batcher.sequences.context if work.decoding else 0.0
-            ends = self.model.ends(now + work.copying, work.batch, context, 1 + len(growth))
+            context = batcher.sequences.context if run.decoding else 0.0
+            start, steps = now + run.copying, 1 + len(growth)
+            stretches = self.model.stretches(start, batch, context, steps)
         else:
-            ends = [now + self._seconds(work, now)]
-        self._schedule(_Run(batcher, work, now, ends, growth))
+            stretches = stretches_of([now + self._seconds(run, now)])
+        run.begin(now, stretches, growth)
+        run.callbacks = self._ended
+        if self._alone:
+            self._in_progress = run
+        self._clock.schedule_at(run.end, run)
 
-    def _end(self, run: _Run) -> None:
+    def _end(self, run: Run) -> None:
         """End a run; begin the next one."""
-        self._in_progress = None
-        work, batcher, ends = run.work, run.batcher, run.ends
+        batcher, self._in_progress = run.batcher, None
         self._add(run)
-        batcher.begun = ends[-2] if len(ends) > 1 else run.start
-        batcher.complete(work, len(ends), ends[-1])
+        batcher.begun = run.start
+        if self._ahead and run.growth:
+            batcher.begun = end_of(run.first(run.steps - 1)[-1])
+        batcher.complete(run)
         if self._idle:
             self.wake()
         self._next(batcher)
 
-    def _add(self, run: _Run) -> None:
+    def _add(self, run: Run) -> None:
         """Record the steps of a run; requests may have come during the last one."""
-        work, ends, pool = run.work, run.ends, self.pool
-        sequences, _, prompts = work.batch
-        start, used, waiting = run.start, pool.used, len(run.batcher.waiting)
+        sequences, _, prompts = run.batch
+        record, used, waiting = self._record, self.pool.used, len(run.batcher.waiting)
         context = run.batcher.sequences.context if sequences else 0.0
-        if len(ends) == 1:
-            self._record.add(start, ends, [used], waiting, sequences, context, prompts)
-            return
-        more = len(ends) - 1
-        blocks = [*accumulate(run.growth[:more], initial=used)]
-        pool.take(blocks[-1] - used)
-        if waiting != run.waiting:
-            self._record.add(
-                start, ends[:-1], blocks[:-1], run.waiting, sequences, context, prompts
-            )
-            start, ends, blocks = ends[-2], ends[-1:], blocks[-1:]
-            context += more * self.model.gain * work.decoding
-            prompts = later(work.batch, context, 0.0, more).prompts
-        self._record.add(start, ends, blocks, waiting, sequences, context, prompts)
+        start, stretches, growth = run.start, run.stretches, run.growth
+        if growth:
+            self.pool.take(sum(growth))
+            if waiting != run.waiting:
+                steps, before = len(growth), run.first(len(growth))
+                record.add(
+                    start, before, used, growth[:-1], run.waiting, sequences, context, prompts
+                )
+                start, stretches, growth = end_of(before[-1]), stretches_of([run.end]), []
+                used, context = self.pool.used, context + steps * self.model.gain * run.decoding
+                prompts = tuple([prompt.later(steps) for prompt in prompts])
+        record.add(start, stretches, used, growth, waiting, sequences, context, prompts)
 
-    def _seconds(self, work: Work, now: float) -> float:
+    def _seconds(self, run: Run, now: float) -> float:
         """Return the time until a step that starts now is complete [s]."""
         model = self.model
-        seconds = model.seconds(work.batch) + work.copying
+        seconds = model.seconds(run.batch) + run.copying
         if not self._alone:
-            slowest = model.slowest(work.batch) + work.copying
+            slowest = model.slowest(run.batch) + run.copying
             self._free = now + slowest
             seconds = max(seconds, self._left + slowest - now)
             self._left = now + seconds

@@ -6,14 +6,14 @@ from math import inf
 from typing import Literal
 
 from clustersim.answers import record
-from clustersim.inference.batch import Batch
+from clustersim.inference.batch import Batch, Stretch, stretches_of
 
 Seconds = Callable[[Batch], float]
 """Time of a step of one replica [s]."""
 
-Alike = Callable[[float, Batch, float, int], list[float]]
-"""Ends of steps that differ in their contexts alone, one after another [s]: by the start of the
-first one [s], what it processes, the sum of its cached tokens, and the number of steps."""
+Alike = Callable[[float, Batch, float, int], list[Stretch]]
+"""Times of steps that differ in their contexts alone, one after another: by the start of the first
+one [s], what it processes, the sum of its cached tokens, and the number of steps."""
 
 
 @record
@@ -63,7 +63,7 @@ class ReplicaModel:
     blocks, block_tokens : blocks of the KV cache, and tokens of a block
     scheduling : rules for batches
     gain : tokens that a sequence gains in a step
-    alike : ends of steps that differ in their contexts alone, together; by `seconds` if None
+    alike : times of steps that differ in their contexts alone, together; by `seconds` if None
     """
 
     seconds: Seconds
@@ -75,12 +75,12 @@ class ReplicaModel:
     gain: float = 1.0
     alike: Alike | None = None
 
-    def ends(self, start: float, batch: Batch, context: float, steps: int) -> list[float]:
-        """Return the ends of steps that differ in their contexts alone, as of `Alike` [s]."""
+    def stretches(self, start: float, batch: Batch, context: float, steps: int) -> list[Stretch]:
+        """Return the times of steps that differ in their contexts alone, as of `Alike`."""
         if self.alike is not None:
             return self.alike(start, batch, context, steps)
         each = (later(batch, context, self.gain, step) for step in range(steps))
-        return [*accumulate(map(self.seconds, each), initial=start)][1:]
+        return stretches_of([*accumulate(map(self.seconds, each), initial=start)][1:])
 
 
 def later(batch: Batch, context: float, gain: float, steps: int) -> Batch:

@@ -20,7 +20,7 @@ import numpy as np
 from clustersim.answers import in_brief
 from clustersim.arrays import Booleans, Floats, Integers, ranges
 from clustersim.engine.requests.scheduling import later
-from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.batch import Batch, Prompt, Stretch, ends_of
 from clustersim.records import dataclass
 
 MOST_STEPS: Final = 1_500_000
@@ -31,6 +31,9 @@ LEAST_STEPS: Final = 65_536
 
 BLOCK: Final = 64
 """Runs that are dropped together: prompts and decoding alternate."""
+
+PENDING: Final = 4_096
+"""Runs that are recorded together."""
 
 AT_ONCE: Final = 16_384
 """Runs whose steps are summed at once."""
@@ -269,41 +272,72 @@ class StepRecord:
 
     def _set(self, columns: dict[str, "array[Any]"]) -> None:
         self._columns = columns
-        self._append = [columns[name].append for name in _RUN]
-        self._extend = [columns[name].extend for name in _STEP]
+        self._recorded = len(columns["ends"])
+        self._runs: list[tuple[float | int, ...]] = []
+        self._stretches: list[Stretch] = []
+        self._growth: list[int] = []
+        self._prompts: list[Prompt] = []
 
     def add(
-        self, start: float, ends: Sequence[float], blocks: Sequence[int], waiting: int,
-        sequences: int, context: float, prompts: tuple[Prompt, ...] = (),
+        self, start: float, stretches: Sequence[Stretch], used: int, growth: Sequence[int],
+        waiting: int, sequences: int, context: float, prompts: tuple[Prompt, ...] = (),
     ) -> None:  # fmt: skip
-        """Record a run of steps; `context` is that of the first one."""
-        tokens = self._add_prompts(prompts) if prompts else 0
-        add_number, add_start, *add_sizes = self._append  # one by one: a third of a loop's time
-        add_count, add_sequences, add_context, add_tokens, add_waiting, add_prompts = add_sizes
-        add_number(self._number)
-        add_start(start)
-        add_count(len(ends))
-        add_sequences(sequences)
-        add_context(context)
-        add_tokens(tokens)
-        add_waiting(waiting)
-        add_prompts(len(prompts))
-        add_ends, add_blocks = self._extend
-        add_ends(ends)
-        add_blocks(blocks)
-        self._number += 1
-        if len(self._columns["ends"]) > self._most:
-            self._thin()
+        """Record a run of steps.
 
-    def _add_prompts(self, prompts: tuple[Prompt, ...]) -> int:
-        """Record prompts; return their tokens."""
-        tokens, before = zip(*prompts, strict=True)
-        self._columns["tokens"].extend(tokens)
-        self._columns["before"].extend(before)
-        return sum(tokens)
+        Parameters
+        ----------
+        start : when it begins, also with copies of KV blocks before the first step [s]
+        used : KV blocks of the first step
+        growth : those that each later step needs
+        context : of the first step
+        """
+        steps = 1 + len(growth)
+        self._runs.append((start, steps, sequences, context, waiting, len(prompts)))
+        self._stretches += stretches
+        self._growth.append(used)
+        self._growth += growth
+        self._prompts += prompts
+        self._recorded += steps
+        if self._recorded > self._most:
+            self._thin()
+        elif len(self._runs) == PENDING:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Move pending runs to columns."""
+        if not self._runs:
+            return
+        start, count, sequences, context, waiting, prompts = zip(*self._runs, strict=True)
+        steps, growth = np.array(count), np.array(self._growth)
+        first, blocks = _first(steps), np.cumsum(growth)
+        pending: dict[str, Any] = {
+            "number": np.arange(self._number, self._number + len(count)),
+            "start": start,
+            "count": count,
+            "sequences": sequences,
+            "context": context,
+            "waiting": waiting,
+            "prompts": prompts,
+            "ends": ends_of(self._stretches),
+            "blocks": blocks - np.repeat(blocks[first] - growth[first], steps),
+            **self._pending_prompts(np.array(prompts)),
+        }
+        self._number += len(count)
+        for name, column in self._columns.items():
+            column.frombytes(np.asarray(pending[name], column.typecode).tobytes())
+        self._set(self._columns)
+
+    def _pending_prompts(self, counts: Integers) -> dict[str, Integers]:
+        """Return the columns of prompts, some of each pending run."""
+        tokens, before = np.array(self._prompts, np.int64).reshape(-1, 2).T
+        sums, ends = np.concatenate([[0], tokens.cumsum()]), counts.cumsum()
+        return {
+            "tokens": tokens, "before": before, "prompt_tokens": sums[ends] - sums[ends - counts]
+        }  # fmt: skip
 
     def steps(self) -> Steps:
         """Return the steps so far; none can be added while they are in use."""
+        self._flush()
         columns: dict[str, Any] = {
             name: np.frombuffer(column, column.typecode) for name, column in self._columns.items()
         }
