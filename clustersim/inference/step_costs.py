@@ -370,12 +370,15 @@ class StepCosts:
 
         Sequences are even over groups of attention; a prompt belongs to one of them.
         """
+        sequences, _, prompts = batch
         groups, verified = self._groups, self._verified
-        own = ceil(batch.sequences / groups) * verified
-        rows = own + ceil(len(batch.prompts) / groups)
-        lengths = [prompt.tokens for prompt in batch.prompts]
-        each = own + self._largest(lengths) / self._context
-        whole = batch.sequences * verified + sum(lengths)
+        each: float = ceil(sequences / groups) * verified
+        whole, rows = sequences * verified, each
+        if prompts:
+            lengths = [prompt.tokens for prompt in prompts]
+            rows += ceil(len(prompts) / groups)
+            each += self._largest(lengths) / self._context
+            whole += sum(lengths)
         if self._captured(each, batch):
             padded = self._padded[ceil(each)]
             whole, each = max(whole, padded * groups), padded
@@ -387,8 +390,8 @@ class StepCosts:
 
     def _largest(self, amounts: Sequence[float]) -> float:
         """Return the amount of the group of attention with most of it."""
-        if not amounts:
-            return 0.0
+        if len(amounts) == 1:
+            return amounts[0]
         return max(max(amounts), sum(amounts) / self._groups)
 
     def _host(self, batch: Batch, device: float) -> float:
@@ -408,22 +411,23 @@ class StepCosts:
         have a loop without overlap for these (TensorRT-LLM `_executor_loop_pp`, SGLang
         `event_loop_pp`, vLLM before asynchronous pipelines).
         """
-        engine, groups = self.replica.engine, self._groups
-        count = ceil((batch.sequences + len(batch.prompts)) / groups)
-        others = (len(self.stages) - 1) * engine.in_flight
-        scheduled = count * (engine.sequence + others)
-        tokens = batch.sequences * self._verified + sum([p.tokens for p in batch.prompts])
-        captured = self._captured(tokens / groups, batch)
-        launched = 0.0 if captured else self._launches * engine.dispatch
-        rules = engine.scheduler
-        hidden = rules.ahead if rules.hidden is None else rules.hidden
-        if hidden and len(self.stages) == 1:
-            return engine.step, scheduled, launched
-        return engine.step + scheduled, 0.0, launched
+        step, sequence, launches, hidden = self._of_host
+        scheduled = ceil((batch.sequences + len(batch.prompts)) / self._groups) * sequence
+        if launches:
+            tokens = batch.sequences * self._verified + sum([p.tokens for p in batch.prompts])
+            launches *= not self._captured(tokens / self._groups, batch)
+        if hidden:
+            return step, scheduled, launches
+        return step + scheduled, 0.0, launches
 
     @cached_property
-    def _launches(self) -> float:
-        return sum(stage.launches for stage in self.stages)
+    def _of_host(self) -> tuple[float, float, float, bool]:
+        """Times of the host for a step, for a sequence and to launch [s]; whether it works ahead."""
+        engine = self.replica.engine
+        rules, others = engine.scheduler, (len(self.stages) - 1) * engine.in_flight
+        launches = engine.dispatch * sum(stage.launches for stage in self.stages)
+        hidden = rules.ahead if rules.hidden is None else rules.hidden
+        return engine.step, engine.sequence + others, launches, hidden and len(self.stages) == 1
 
     def _drafted(self, batch: Batch, device: float) -> float:
         """Return the time of drafting, of a step whose devices take `device` to verify [s]."""

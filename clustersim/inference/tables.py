@@ -6,7 +6,7 @@ square of the distance between knots.  Tables are computed on first use.
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise
 from math import ceil
 from typing import Final
@@ -123,6 +123,10 @@ class Plane:
         self._rows, self._columns, self._function = rows, columns, function
 
     @cached_property
+    def _of_rows(self) -> list[tuple[list[float], list[float]]]:
+        return [(line._values, line._slopes) for line in self._lines]
+
+    @cached_property
     def _lines(self) -> list[Line]:
         a, b = np.meshgrid(np.array(self._rows), np.array(self._columns), indexing="ij")
         values = self._function(a.ravel(), b.ravel()).reshape(a.shape)
@@ -131,7 +135,13 @@ class Plane:
     def __call__(self, x: float, y: float) -> float:
         """Return the value at a row and a column."""
         row, share = self._between(x)
-        return (1 - share) * self._lines[row](y) + share * self._lines[row + 1](y)
+        (low, rise), (high, climb) = self._of_rows[row : row + 2]
+        columns = self._columns
+        knot = bisect_right(columns, y, 1, len(columns) - 1) - 1
+        more = y - columns[knot]
+        return (1 - share) * (low[knot] + rise[knot] * more) + share * (
+            high[knot] + climb[knot] * more
+        )
 
     def row(self, x: float) -> Line:
         """Return the values of a row."""
@@ -163,7 +173,7 @@ class StageTimes:
     def __init__(self, stage: Stage, queries: int, *, tabled: bool) -> None:
         self.stage, self._tabled = stage, tabled
         self._groups = stage.replica.layout.attention_data
-        self.prefill_launch = stage.prefill_launch
+        self.prefill_launch, self._with_experts = stage.prefill_launch, stage.with_experts
         experts = stage.replica.model.experts
         tile = TILE * (1.0 if experts is None else experts.count / experts.top_k)
         self._dense = self._line(stage.dense_seconds, MOST_TOKENS)
@@ -183,7 +193,7 @@ class StageTimes:
         self, function: Callable[[Floats], Floats], most: int, tile: float = TILE
     ) -> Callable[[float], float]:
         if self._tabled:
-            return Line(knots(most, tile), function)
+            return lru_cache(MOST_TOKENS)(Line(knots(most, tile), function))
         return lambda x: float(function(np.array([float(x)]))[0])
 
     def _plane(
@@ -208,7 +218,7 @@ class StageTimes:
         else:
             dense = self.stage.dense(np.array([float(each)]))
             parts = {name: float(seconds[0]) for name, seconds in dense.items()}
-        if self.stage.with_experts:
+        if self._with_experts:
             parts["experts"] = self._routed(whole)
             if self._groups > 1:
                 parts["expert"] = (self._prompt_exchange if prompts else self._exchange)(each)
