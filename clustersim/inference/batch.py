@@ -26,6 +26,10 @@ class Prompt(NamedTuple):
         return Prompt(self.tokens, self.before + steps * self.tokens)
 
 
+Shape = tuple[int, tuple[int, ...]]
+"""Decoding sequences, and the new tokens of each prompt."""
+
+
 class Batch(NamedTuple):
     """What a step of one replica processes.
 
@@ -43,6 +47,12 @@ class Batch(NamedTuple):
     def __repr__(self) -> str:
         """Return the values in one short line."""
         return in_brief(self)
+
+    @property
+    def shape(self) -> Shape:
+        """What does not depend on cached tokens."""
+        sequences, _, prompts = self
+        return sequences, tuple([prompt.tokens for prompt in prompts]) if prompts else ()
 
 
 class StepTime(NamedTuple):

@@ -9,7 +9,7 @@ queues and uneven lengths, belong to `engine.requests`.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil
 from operator import mul
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Floats
-from clustersim.inference.batch import Batch, Prompt, StepTime, Stretch, stretches_of
+from clustersim.inference.batch import Batch, Prompt, Shape, StepTime, Stretch, stretches_of
 from clustersim.inference.layer_work import HALF
 from clustersim.inference.memory import ReplicaMemory, replica_memory
 from clustersim.inference.replica import Replica
@@ -89,6 +89,10 @@ class Sent(NamedTuple):
     overlapped: bool = False
 
 
+SHAPES: Final = 2**14
+"""Shapes of batches whose times that depend on tokens alone are known."""
+
+
 class StepCosts:
     """The cost of the steps of a replica.
 
@@ -117,9 +121,11 @@ class StepCosts:
         self._groups, self._context = replica.layout.attention_data, replica.layout.context
         self._verified = 1 + drafting.tokens
         self._hops = max(1, len(self.stages) - 1)
-        self._decoding: dict[tuple[StageTimes, int, float], Parts] = {}
         self._lines: dict[int, Line] = {}
-        self._priced: tuple[Batch | None, list[float]] = (None, [])
+        self._priced: tuple[Batch | None, tuple[float, float]] = (None, (0.0, 0.0))
+        self._host_work = lru_cache(SHAPES)(self._work_of_host)
+        self._token_parts = lru_cache(SHAPES)(self._parts_of_tokens)
+        self._token_seconds = lru_cache(SHAPES)(self._seconds_of_tokens)
 
     @cached_property
     def memory(self) -> ReplicaMemory:
@@ -142,7 +148,7 @@ class StepCosts:
                 parts[name] += count * seconds
         parts["pipeline"] += (sent := self._sent(batch))
         parts["draft"] += (drafted := self._drafted(batch, sum(parts.values())))
-        parts["host"] += (host := self._host(batch, sum(parts.values())))
+        parts["host"] += (host := self._host(batch.shape, sum(parts.values())))
         shown = {name: seconds for name, seconds in parts.items() if seconds}
         total = sum(shown.values())
         if len(self.stages) == 1:
@@ -154,7 +160,7 @@ class StepCosts:
 
         Those from stage to stage are of one hop.
         """
-        parts, each = self.step(batch).parts, self._tokens(batch)[0]
+        parts, each = self.step(batch).parts, self._tokens(batch.shape)[0]
         width, stages = HALF * self.replica.model.hidden * each, self.stages
         exchanged = max(stage.exchanged(each) for stage in stages)
         every = (
@@ -184,7 +190,7 @@ class StepCosts:
     def products(self, batch: Batch) -> dict[tuple[str, str], float]:
         """Return the times of the products of a step by part and shape, of all layers [s]."""
         products: defaultdict[tuple[str, str], float] = defaultdict(float)
-        each = self._tokens(batch)[0]
+        each = self._tokens(batch.shape)[0]
         for times, count in self._exact:
             for key, seconds in times.stage.products(each).items():
                 products[key] += count * seconds
@@ -194,17 +200,40 @@ class StepCosts:
 
     def seconds(self, batch: Batch) -> float:
         """Return the time of a step from tables [s]: exact at their knots, linear between them."""
-        device = self.device_seconds(batch)
-        if self.drafting.tokens:
-            device += self._drafted(batch, device)
-        return device + self._host(batch, device)
+        return self._whole_and_slowest(batch)[0]
+
+    def slowest(self, batch: Batch) -> float:
+        """Return the time of the slowest stage from tables [s]."""
+        return self._whole_and_slowest(batch)[1]
+
+    def _whole_and_slowest(self, batch: Batch) -> tuple[float, float]:
+        """Return the times of a step and of its slowest stage [s], which are requested together."""
+        if self._priced[0] is batch:
+            return self._priced[1]
+        shape = batch.shape
+        stages = [self._stage_seconds(times, batch, shape) for times, _ in self._tables]
+        device, sent = stages[0], 0.0
+        if self._pipelined:
+            sent = self._sent(batch)
+            device = sum(map(mul, self._counts, stages)) + sent
+        added = self._drafted(batch, device) if self.drafting.tokens else 0.0
+        added += self._host(shape, device + added)
+        seconds = device + added
+        slowest = max(stages) + added + sent / self._hops if self._pipelined else seconds
+        self._priced = batch, (seconds, slowest)
+        return seconds, slowest
 
     def device_seconds(self, batch: Batch) -> float:
         """Return the time of the devices in a step from tables, without drafting and host [s]."""
-        if len(self.stages) == 1:
-            return self._stage_seconds(self._tables[0][0], batch)
-        stages: float = sum(map(mul, self._counts, self._of_stages(batch)))
-        return stages + self._sent(batch)
+        shape = batch.shape
+        stages = (self._stage_seconds(times, batch, shape) for times, _ in self._tables)
+        return sum(map(mul, self._counts, stages)) + self._sent(batch)
+
+    def _stage_seconds(self, times: StageTimes, batch: Batch, shape: Shape) -> float:
+        if self._overlaps:
+            return sum(self._stage_parts(times, batch).values())
+        context = self._context_parts(times, batch, 1.0)
+        return self._token_seconds(times, shape) + sum(context.values())
 
     @property
     def linear(self) -> bool:
@@ -236,7 +265,7 @@ class StepCosts:
         ((times, _),), ((tokens, before),) = self._tables, batch.prompts
         sequences, keys = batch.sequences, before + tokens * (step + 1)
         device: Floats = times.stage.prefill(np.full_like(keys, tokens), keys)
-        device = device + sum(self._token_parts(times, batch, 1.0).values())
+        device = device + self._token_seconds(times, batch.shape)
         if sequences:
             own = max(1.0, sequences / self._groups)
             device += times.decodes(own, prompts=True).many(context / sequences + step)
@@ -244,7 +273,7 @@ class StepCosts:
                 device += times.combined(own * self._verified)
         if self._context > 1:
             device += [times.gathered(each) for each in keys]
-        gap, scheduled, launched = self._host_work(batch)
+        gap, scheduled, launched = self._host_work(batch.shape)
         waits = (scheduled - device).clip(0.0) + (launched - device).clip(0.0)
         return np.asarray(device + gap + waits)
 
@@ -252,11 +281,11 @@ class StepCosts:
         """Return the time of steps that only decode by the cached tokens of a sequence [s]."""
         assert self.linear, "their times are no sum of a table and of constants"
         ((times, _),) = self._tables
-        batch, own = Batch(sequences, 0), max(1.0, sequences / self._groups)
-        device = sum(self._token_parts(times, batch, 1.0).values())
+        shape, own = (sequences, ()), max(1.0, sequences / self._groups)
+        device = self._token_seconds(times, shape)
         if self._context > 1:
             device += times.combined(own * self._verified)
-        gap, scheduled, launched = self._host_work(batch)
+        gap, scheduled, launched = self._host_work(shape)
 
         def whole(attention: Floats) -> Floats:
             devices = device + attention
@@ -268,28 +297,13 @@ class StepCosts:
             whole, [scheduled - device, launched - device]
         )
 
-    def slowest(self, batch: Batch) -> float:
-        """Return the time of the slowest stage from tables [s]."""
-        if len(self.stages) == 1:
-            return self.seconds(batch)
-        stages, sent = self._of_stages(batch), self._sent(batch)
-        device = sum(map(mul, self._counts, stages)) + sent
-        drafted = self._drafted(batch, device)
-        host = self._host(batch, device + drafted)
-        return max(stages) + drafted + host + sent / self._hops
-
-    def _of_stages(self, batch: Batch) -> list[float]:
-        """Return the time of a stage of each kind [s]; once for a step, of which two times are."""
-        if self._priced[0] is not batch:
-            self._priced = batch, [self._stage_seconds(times, batch) for times, _ in self._tables]
-        return self._priced[1]
-
     @cached_property
     def _counts(self) -> list[int]:
         return [count for _, count in self._tables]
 
-    def _stage_seconds(self, times: StageTimes, batch: Batch) -> float:
-        return sum(self._stage_parts(times, batch).values())
+    @cached_property
+    def _pipelined(self) -> bool:
+        return len(self.stages) > 1
 
     @cached_property
     def _exact(self) -> list[tuple[StageTimes, int]]:
@@ -328,11 +342,16 @@ class StepCosts:
 
     def _parts(self, times: StageTimes, batch: Batch, share: float) -> Parts:
         """Return the parts of a stage for a share of the batch, without overlap."""
-        prompts, sequences = batch.prompts, batch.sequences
-        parts = self._token_parts(times, batch, share)
+        tokens = self._token_parts(times, batch.shape, share)
+        return {**tokens, **self._context_parts(times, batch, share)}
+
+    def _context_parts(self, times: StageTimes, batch: Batch, share: float) -> Parts:
+        """Return the parts of a stage that depend on cached tokens."""
+        sequences, context, prompts = batch
+        parts: Parts = {}
         if sequences:
             own = max(1.0, sequences / self._groups * share)
-            parts["kv"] = times.decode(own, batch.context / sequences, prompts=bool(prompts))
+            parts["kv"] = times.decode(own, context / sequences, prompts=bool(prompts))
             if self._context > 1:
                 parts["context"] = times.combined(own * self._verified)
         if prompts:
@@ -342,16 +361,13 @@ class StepCosts:
                 parts["context"] = parts.get("context", 0.0) + share * times.gathered(keys)
         return parts
 
-    def _token_parts(self, times: StageTimes, batch: Batch, share: float) -> Parts:
-        """Return the parts that depend on tokens alone, computed once for batches that decode."""
-        key, prompts = (times, batch.sequences, share), bool(batch.prompts)
-        if not prompts and key in self._decoding:
-            return self._decoding[key].copy()
-        each, whole, rows = self._tokens(batch)
-        parts = times.tokens(each * share, whole * share, rows * share, prompts=prompts)
-        if not prompts:
-            self._decoding[key] = parts.copy()
-        return parts
+    def _parts_of_tokens(self, times: StageTimes, shape: Shape, share: float) -> Parts:
+        """Return the parts of a stage that depend on tokens alone, for a share of the batch."""
+        each, whole, rows = (share * tokens for tokens in self._tokens(shape))
+        return times.tokens(each, whole, rows, prompts=bool(shape[1]))
+
+    def _seconds_of_tokens(self, times: StageTimes, shape: Shape) -> float:
+        return sum(self._parts_of_tokens(times, shape, 1.0).values())
 
     def _attended(self, prompts: Sequence[Prompt], times: StageTimes) -> float:
         """Return the time of attention of prompts, which one kernel of a layer runs [s]."""
@@ -365,28 +381,27 @@ class StepCosts:
 
     # --- what a step is ------------------------------------------------------------------------
 
-    def _tokens(self, batch: Batch) -> tuple[float, float, float]:
+    def _tokens(self, shape: Shape) -> tuple[float, float, float]:
         """Return the tokens of a device, of the replica, and the rows of logits of a device.
 
         Sequences are even over groups of attention; a prompt belongs to one of them.
         """
-        sequences, _, prompts = batch
+        sequences, prompts = shape
         groups, verified = self._groups, self._verified
         each: float = ceil(sequences / groups) * verified
         whole, rows = sequences * verified, each
         if prompts:
-            lengths = [prompt.tokens for prompt in prompts]
             rows += ceil(len(prompts) / groups)
-            each += self._largest(lengths) / self._context
-            whole += sum(lengths)
-        if self._captured(each, batch):
+            each += self._largest(prompts) / self._context
+            whole += sum(prompts)
+        if self._captured(each, shape):
             padded = self._padded[ceil(each)]
             whole, each = max(whole, padded * groups), padded
         return each, whole, rows
 
-    def _captured(self, tokens: float, batch: Batch) -> bool:
+    def _captured(self, tokens: float, shape: Shape) -> bool:
         """Whether a graph issues the kernels of a step with some tokens of a device."""
-        return tokens <= len(self._padded) - 1 and (self._mixed or not batch.prompts)
+        return tokens <= len(self._padded) - 1 and (self._mixed or not shape[1])
 
     def _largest(self, amounts: Sequence[float]) -> float:
         """Return the amount of the group of attention with most of it."""
@@ -394,17 +409,21 @@ class StepCosts:
             return amounts[0]
         return max(max(amounts), sum(amounts) / self._groups)
 
-    def _host(self, batch: Batch, device: float) -> float:
+    def _host(self, shape: Shape, device: float) -> float:
         """Return how long the devices wait for the host [s].
 
         Parameters
         ----------
         device : time of the devices in the step [s]
         """
-        gap, scheduled, launched = self._host_work(batch)
-        return gap + max(0.0, scheduled - device) + max(0.0, launched - device)
+        gap, scheduled, launched = self._host_work(shape)
+        if scheduled > device:
+            gap += scheduled - device
+        if launched > device:
+            gap += launched - device
+        return gap
 
-    def _host_work(self, batch: Batch) -> tuple[float, float, float]:
+    def _work_of_host(self, shape: Shape) -> tuple[float, float, float]:
         """Return times of the host: between steps, and of scheduling and launching during one [s].
 
         Each group has a host of its own.  With pipeline stages none of its work is hidden: engines
@@ -412,10 +431,10 @@ class StepCosts:
         `event_loop_pp`, vLLM before asynchronous pipelines).
         """
         step, sequence, launches, hidden = self._of_host
-        scheduled = ceil((batch.sequences + len(batch.prompts)) / self._groups) * sequence
-        if launches:
-            tokens = batch.sequences * self._verified + sum([p.tokens for p in batch.prompts])
-            launches *= not self._captured(tokens / self._groups, batch)
+        sequences, prompts = shape
+        scheduled = ceil((sequences + len(prompts)) / self._groups) * sequence
+        tokens = sequences * self._verified + sum(prompts)
+        launches *= not self._captured(tokens / self._groups, shape)
         if hidden:
             return step, scheduled, launches
         return step + scheduled, 0.0, launches
@@ -437,7 +456,7 @@ class StepCosts:
 
     def _sent(self, batch: Batch) -> float:
         """Return the time of all messages between stages [s]."""
-        return self._send(self._tokens(batch)[0]) if len(self.stages) > 1 else 0.0
+        return self._send(self._tokens(batch.shape)[0]) if self._pipelined else 0.0
 
     @cached_property
     def _send(self) -> Line:

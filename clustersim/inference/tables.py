@@ -34,8 +34,14 @@ MOST_SEQUENCES: Final = 2**12
 MOST_KEYS: Final = 2**17
 """Last knots of tables: tokens of a step, decoding sequences, and tokens of a sequence."""
 
+MOST_PROMPTS: Final = 2**16
+"""Prompts whose times are known."""
+
 DENSE_KEYS: Final = 15
 """Knots of few tokens that tables of attention leave out: it costs its launch there."""
+
+
+Values = list[float]
 
 
 @cache
@@ -121,10 +127,7 @@ class Plane:
         function: Callable[[Floats, Floats], Floats],
     ) -> None:
         self._rows, self._columns, self._function = rows, columns, function
-
-    @cached_property
-    def _of_rows(self) -> list[tuple[list[float], list[float]]]:
-        return [(line._values, line._slopes) for line in self._lines]
+        self._rows_at = lru_cache(MOST_SEQUENCES)(self._values_at)
 
     @cached_property
     def _lines(self) -> list[Line]:
@@ -134,14 +137,19 @@ class Plane:
 
     def __call__(self, x: float, y: float) -> float:
         """Return the value at a row and a column."""
-        row, share = self._between(x)
-        (low, rise), (high, climb) = self._of_rows[row : row + 2]
+        share, low, low_slopes, high, high_slopes = self._rows_at(x)
         columns = self._columns
         knot = bisect_right(columns, y, 1, len(columns) - 1) - 1
         more = y - columns[knot]
-        return (1 - share) * (low[knot] + rise[knot] * more) + share * (
-            high[knot] + climb[knot] * more
-        )
+        below = low[knot] + low_slopes[knot] * more
+        above = high[knot] + high_slopes[knot] * more
+        return (1 - share) * below + share * above
+
+    def _values_at(self, x: float) -> tuple[float, Values, Values, Values, Values]:
+        """Return the share of the way to the next row; values and slopes of this and of that one."""
+        row, share = self._between(x)
+        low, high = self._lines[row : row + 2]
+        return share, low._values, low._slopes, high._values, high._slopes
 
     def row(self, x: float) -> Line:
         """Return the values of a row."""
@@ -168,6 +176,7 @@ class StageTimes:
     ----------
     gathered : of a gather of keys and values over a context group, by tokens
     combined : of the combination of results over a context group, by decoded tokens
+    prefill : of attention of some prompts of the same lengths, by these and their number
     """
 
     def __init__(self, stage: Stage, queries: int, *, tabled: bool) -> None:
@@ -187,7 +196,7 @@ class StageTimes:
         self._decode = self._decode_together = self._plane(decode)
         if stage.together:
             self._decode_together = self._plane(partial(decode, together=True))
-        self._prefills: dict[tuple[Prompt, int], float] = {}
+        self.prefill = lru_cache(MOST_PROMPTS)(self._prefill)
 
     def _line(
         self, function: Callable[[Floats], Floats], most: int, tile: float = TILE
@@ -235,11 +244,6 @@ class StageTimes:
         assert isinstance(plane, Plane), "times are looked up in tables"
         return plane.row(sequences)
 
-    def prefill(self, prompt: Prompt, count: int) -> float:
-        """Return the time of attention of some prompts of the same lengths, computed once [s]."""
-        known = self._prefills.get((prompt, count))
-        if known is None:
-            queries, keys = float(prompt.tokens), float(prompt.tokens + prompt.before)
-            seconds = self.stage.prefill(np.array([queries]), np.array([keys]), count)
-            known = self._prefills[prompt, count] = float(seconds[0])
-        return known
+    def _prefill(self, prompt: Prompt, count: int) -> float:
+        queries, keys = float(prompt.tokens), float(prompt.tokens + prompt.before)
+        return float(self.stage.prefill(np.array([queries]), np.array([keys]), count)[0])
