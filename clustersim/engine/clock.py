@@ -8,7 +8,7 @@ bit, which `steady_state` uses.  A duration changes by less than 2^-52 of the st
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from math import frexp, ldexp
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from simpy import Environment
 from simpy.events import NORMAL, Event, EventPriority, Timeout
@@ -97,11 +97,14 @@ def _work(actor: Actor, rates: Mapping[Code, float], program: Program, *, repeat
 class _Call:
     """A call of a function, used as an event: a third of the time of one."""
 
-    __slots__ = ("callbacks",)
+    __slots__ = ("call", "callbacks")
     _ok = True
 
     def __init__(self, call: Callable[[], object]) -> None:
-        self.callbacks: Any = (lambda _: call(),)
+        self.call, self.callbacks = call, _CALLED
+
+
+_CALLED: Final = (lambda event: event.call(),)
 
 
 class Clock(Environment):

@@ -105,6 +105,11 @@ def ends_of(stretches: Sequence[Stretch]) -> Floats:
     return ends
 
 
+def step_until(end: float) -> list[Stretch]:
+    """Return a step of which only the end is known [s]."""
+    return [(end, 0.0, 0.0, 1)]
+
+
 def stretches_of(ends: Sequence[float]) -> list[Stretch]:
     """Return steps of which only the ends are known [s].
 

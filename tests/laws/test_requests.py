@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.engine.requests import batcher
+from clustersim.engine.requests.front_end import Intake
 from clustersim.engine.requests.handover import KvLinks, Passage
 from clustersim.engine.requests.replay import (
     Deployment,
-    Intake,
     ReplayedRequests,
     RequestLoad,
     replay_requests,

@@ -88,31 +88,31 @@ class Batcher:
         """
         if self._arrived or self._ended:
             self._join_arrived(now)
-        sequences = self.sequences
-        preempted = sequences.new_blocks() > self._pool.free
-        if preempted:
+        rules, sequences, waiting = self._rules, self.sequences, self.waiting
+        admit, chunks, growth = True, [], sequences.new_blocks()
+        if growth > self._pool.free:
             self._make_room()
-        self._copying, copied = 0.0, self._copying
-        admit = not (preempted or (self._rules.wait_steps and self._waits()))
-        chunks = self._chunks(now, scheduled, admit=admit) if self.prompts or self.waiting else []
-        if self._arrived or self._ended:
-            self._join_arrived(now)
-        count = sequences.count if self._rules.mixed or not chunks else 0
-        if not count and not chunks:
-            self._copying += copied
-            return None
+            admit = False
+        if self.prompts or waiting:
+            admit = admit and not (rules.wait_steps and self._waits())
+            chunks = self._chunks(now, scheduled, admit=admit)
+            if self._arrived or self._ended:
+                self._join_arrived(now)
+            growth = sequences.new_blocks()
+        count = sequences.count if rules.mixed or not chunks else 0
         if count:
-            self._pool.take(sequences.new_blocks())
-        copying, self._copying = copied + self._copying, 0.0
-        late = bool(self.waiting) and self.waiting[0].reached > scheduled
-        batch = self._batch(count, chunks)
-        return Run(self, batch, chunks, count, copying, admitting=admit and not late)
+            self._pool.take(growth)
+        elif not chunks:
+            return None
+        copying, self._copying = self._copying, 0.0
+        if waiting and waiting[0].reached > scheduled:
+            admit = False
+        batch = self._batch(count, chunks) if chunks else Batch(count, round(sequences.context))
+        return Run(self, batch, chunks, count, copying, admit, len(waiting))
 
     def _batch(self, count: int, chunks: list[tuple[Request, int]]) -> Batch:
         """Return what a step of some sequences and chunks processes."""
         context = round(self.sequences.context) if count else 0
-        if not chunks:
-            return Batch(count, context)
         if not self.recomputed:
             return Batch(count, context, tuple([Prompt(n, each.processed) for each, n in chunks]))
         single = [each.processed for each, tokens in chunks if tokens == 1]
@@ -192,7 +192,7 @@ class Batcher:
 
     def _admit(self, request: Request, now: float) -> bool:
         """Give a request its KV blocks; return whether there were enough."""
-        tokens, pool = self._cached(request), self._pool
+        tokens, pool = request.context if request.swapped else request.prompt, self._pool
         if self._rules.reserve and self.handoff is None:
             tokens += request.output - request.emitted
         blocks = pool.blocks_of(tokens)
@@ -213,12 +213,6 @@ class Batcher:
         if request.admitted != request.admitted:
             request.admitted = now
         return True
-
-    def _cached(self, request: Request) -> int:
-        """Return the tokens of a request that are cached when it begins to decode."""
-        if request.swapped:
-            return request.context
-        return request.prompt
 
     def _resume(self, request: Request) -> None:
         """Decode a request again, with its KV cache from the host."""

@@ -1,8 +1,9 @@
 """Requests that are complete, as columns: a service has millions, and some are in it at a time."""
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -83,6 +84,12 @@ class CompletedRequests:
 _COLUMNS = tuple(field.name for field in fields(CompletedRequests))[:-2]
 
 
+_values: Final[Callable[[Request], tuple[float | int, ...]]] = attrgetter(*_COLUMNS)
+
+PENDING: Final = 1_024
+"""Requests that are recorded together."""
+
+
 class RequestRecord:
     """Records requests in the order of their ends.
 
@@ -94,25 +101,29 @@ class RequestRecord:
     def __init__(self, inputs: Integers, outputs: Integers) -> None:
         self._inputs, self._outputs = inputs, outputs
         self._columns: list[array[Any]] = [array(kind) for kind in "iidddddd"]
-        self._append = [column.append for column in self._columns]
+        self._pending: list[tuple[float | int, ...]] = []
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return self._count
 
-    def add(self, request: Request) -> None:
-        """Record a request with its last token."""
-        number, preemptions, arrival, reached, admitted, prompted, first, finish = self._append
-        number(request.number)
-        preemptions(request.preemptions)
-        arrival(request.arrival)
-        reached(request.reached)
-        admitted(request.admitted)
-        prompted(request.prompted)
-        first(request.first)
-        finish(request.finish)
+    def add(self, request: Request) -> int:
+        """Record a request with its last token; return how many are recorded."""
+        self._pending.append(_values(request))
+        self._count += 1
+        if len(self._pending) == PENDING:
+            self._flush()
+        return self._count
+
+    def _flush(self) -> None:
+        """Move pending requests to columns."""
+        for column, values in zip(self._columns, zip(*self._pending, strict=True), strict=False):
+            column.extend(values)
+        self._pending.clear()
 
     def requests(self) -> CompletedRequests:
         """Return the requests so far; none can be added while they are in use."""
+        self._flush()
         columns = {
             name: np.frombuffer(column, column.typecode)
             for name, column in zip(_COLUMNS, self._columns, strict=True)

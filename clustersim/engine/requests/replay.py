@@ -10,12 +10,12 @@ review of the complete requests ends it.
 
 from collections.abc import Callable
 from math import inf
-from typing import Final, NamedTuple
 
 from clustersim.answers import in_brief
 from clustersim.arrays import Floats, Integers
 from clustersim.engine.clock import CONTINUOUS, Clock
 from clustersim.engine.requests.completed import CompletedRequests, RequestRecord
+from clustersim.engine.requests.front_end import NO_INTAKE, FrontEnd, Intake
 from clustersim.engine.requests.handover import NO_PASSAGE, Handover, KvLinks, Passage
 from clustersim.engine.requests.replica import ROUTING, ReplicaProcess
 from clustersim.engine.requests.request import Request
@@ -23,24 +23,6 @@ from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.engine.requests.steps import LEAST_STEPS, MOST_STEPS, Steps
 from clustersim.records import dataclass
 
-
-class Intake(NamedTuple):
-    """Time of the front end for a request, and for each token of its prompt [s].
-
-    One process takes requests one after another, so that those that come together reach a replica
-    one by one.
-    """
-
-    request: float = 0.0
-    token: float = 0.0
-
-    def seconds(self, tokens: int) -> float:
-        """Return the time of the front end for a prompt [s]."""
-        return self.request + self.token * tokens
-
-
-NO_INTAKE: Final = Intake()
-"""A front end without a time of its own, as for requests that come as one list."""
 
 Review = Callable[[CompletedRequests], int]
 """Returns after how many complete requests, in the order of their ends, the next review is; 0 ends
@@ -155,13 +137,15 @@ class _Replay:
     def __init__(self, load: RequestLoad, deployment: Deployment) -> None:
         self._clock = clock = Clock(CONTINUOUS)
         self._load, self._issued = load, 0
-        self._taken = 0.0  # when the front end is free
+        self._front = front = FrontEnd(load.intake)
         self._completed = RequestRecord(load.inputs, load.outputs)
         self._begin = self._emitted_before = 0.0  # of the time in which tokens are counted
         self._done = False
-        self._reviewed = 0 if load.review is None else load.review(self._completed.requests())
+        self._reviewed = load.complete if load.closed else len(load.inputs)  # complete ones
+        if load.review is not None:
+            self._reviewed = load.review(self._completed.requests())
         most = _most_steps(load, deployment)
-        self._replicas = _processes(clock, deployment.model, deployment.replicas, most)
+        self._replicas = _processes(clock, front, deployment.model, deployment.replicas, most)
         for replica in self._replicas:
             for batcher in replica.batchers:
                 batcher.finished = self._finish
@@ -170,7 +154,9 @@ class _Replay:
         self._prefill: list[ReplicaProcess] = []
         self._handover: Handover | None = None
         if deployment.prefill is not None and deployment.links is not None:
-            self._prefill = _processes(clock, deployment.prefill, deployment.prefill_replicas, most)
+            self._prefill = _processes(
+                clock, front, deployment.prefill, deployment.prefill_replicas, most
+            )
             self._handover = Handover(
                 clock,
                 deployment.links,
@@ -208,9 +194,9 @@ class _Replay:
         request = Request(number, now, load.inputs.item(number), load.outputs.item(number))
         if number == load.warm_up and not load.closed:
             self._begin_count()
-        self._taken = max(self._taken, now) + load.intake.seconds(request.input)
-        if self._taken > now:
-            self._clock.call_at(self._taken, lambda: self._reach(request))
+        reached = self._front.take(now, request.input)
+        if reached > now:
+            self._clock.call_at(reached, lambda: self._reach(request))
         else:
             self._reach(request)
 
@@ -230,27 +216,20 @@ class _Replay:
 
     def _complete(self, request: Request) -> None:
         """Count a request that is complete; let its user send the next one."""
-        load, completed = self._load, self._completed
-        completed.add(request)
+        load, completed = self._load, self._completed.add(request)
         if self._done:
             return
-        if self._is_last(len(completed)):
-            self._done = True
-            self._clock.call_at(self._clock.now, self._clock.stop)  # after others of this instant
-        elif load.closed:
-            if len(completed) == load.warm_up:
+        if completed == self._reviewed:
+            self._reviewed = load.review(self._completed.requests()) if load.review else 0
+            if not self._reviewed:
+                self._done = True
+                self._clock.call_at(self._clock.now, self._clock.stop)  # after others of now
+                return
+        if load.arrivals is None:
+            if completed == load.warm_up:
                 self._begin_count()
             if self._issued < len(load.inputs):
                 self._issue()
-
-    def _is_last(self, completed: int) -> bool:
-        """Return whether the replay ends with some number of complete requests."""
-        load = self._load
-        if load.review is None:
-            return completed == (load.complete if load.closed else len(load.inputs))
-        if completed == self._reviewed:
-            self._reviewed = load.review(self._completed.requests())
-        return not self._reviewed
 
     def _begin_count(self) -> None:
         self._begin, self._emitted_before = self._clock.now, self._emitted
@@ -295,6 +274,6 @@ def _most_steps(load: RequestLoad, deployment: Deployment) -> float:
 
 
 def _processes(
-    clock: Clock, model: ReplicaModel, count: int, most_steps: float
+    clock: Clock, front: FrontEnd, model: ReplicaModel, count: int, most_steps: float
 ) -> list[ReplicaProcess]:
-    return [ReplicaProcess(clock, model, most_steps) for _ in range(count)]
+    return [ReplicaProcess(clock, model, front, most_steps) for _ in range(count)]

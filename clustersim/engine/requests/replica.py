@@ -20,12 +20,13 @@ from typing import Any, Final
 
 from clustersim.engine.clock import Clock
 from clustersim.engine.requests.batcher import Batcher
+from clustersim.engine.requests.front_end import FrontEnd
 from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.run import Run
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.engine.requests.sequences import BlockPool
 from clustersim.engine.requests.steps import StepRecord, Steps
-from clustersim.inference.batch import end_of, stretches_of
+from clustersim.inference.batch import end_of, step_until
 
 
 class ReplicaProcess:
@@ -38,8 +39,10 @@ class ReplicaProcess:
     batchers : a batch in flight for each stage
     """
 
-    def __init__(self, clock: Clock, model: ReplicaModel, most_steps: float = inf) -> None:
-        self.model = model
+    def __init__(
+        self, clock: Clock, model: ReplicaModel, front: FrontEnd, most_steps: float = inf
+    ) -> None:
+        self.model, self._front = model, front
         self.pool = BlockPool(model.blocks, model.block_tokens)
         self.batchers = [Batcher(model, self.pool) for _ in range(model.stages)]
         self._record = StepRecord(model.gain, most_steps)
@@ -117,14 +120,15 @@ class ReplicaProcess:
 
     def _begin(self, run: Run, now: float) -> None:
         """Begin a step, with those that follow it."""
-        batcher, batch = run.batcher, run.batch
-        growth = batcher.following(run) if self._alone else []
+        batcher, growth = run.batcher, []
+        if self._alone and now >= self._front.free:  # a request on its way would cut a run
+            growth = batcher.following(run)
         if growth:
             context = batcher.sequences.context if run.decoding else 0.0
             start, steps = now + run.copying, 1 + len(growth)
-            stretches = self.model.stretches(start, batch, context, steps)
+            stretches = self.model.stretches(start, run.batch, context, steps)
         else:
-            stretches = stretches_of([now + self._seconds(run, now)])
+            stretches = step_until(now + self._seconds(run, now))
         run.begin(now, stretches, growth)
         run.callbacks = self._ended
         if self._alone:
@@ -156,7 +160,7 @@ class ReplicaProcess:
                 record.add(
                     start, before, used, growth[:-1], run.waiting, sequences, context, prompts
                 )
-                start, stretches, growth = end_of(before[-1]), stretches_of([run.end]), []
+                start, stretches, growth = end_of(before[-1]), step_until(run.end), []
                 used, context = self.pool.used, context + steps * self.model.gain * run.decoding
                 prompts = tuple([prompt.later(steps) for prompt in prompts])
         record.add(start, stretches, used, growth, waiting, sequences, context, prompts)

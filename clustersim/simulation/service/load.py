@@ -16,7 +16,8 @@ import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.catalog.files import named_file, read_text, shown
-from clustersim.engine.requests.replay import NO_INTAKE, Intake, RequestLoad
+from clustersim.engine.requests.front_end import NO_INTAKE, Intake
+from clustersim.engine.requests.replay import RequestLoad
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.requests import (

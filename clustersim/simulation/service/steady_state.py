@@ -19,8 +19,8 @@ import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.completed import CompletedRequests
+from clustersim.engine.requests.front_end import NO_INTAKE
 from clustersim.engine.requests.replay import (
-    NO_INTAKE,
     Deployment,
     ReplayedRequests,
     RequestLoad,
