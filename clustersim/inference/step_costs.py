@@ -200,28 +200,29 @@ class StepCosts:
 
     def seconds(self, batch: Batch) -> float:
         """Return the time of a step from tables [s]: exact at their knots, linear between them."""
-        return self._whole_and_slowest(batch)[0]
+        if self._pipelined:
+            return self._whole_and_slowest(batch)[0]
+        shape = batch.shape
+        device = self._stage_seconds(self._tables[0][0], batch, shape)
+        if self.drafting.tokens:
+            device += self._drafted(batch, device)
+        return device + self._host(shape, device)
 
     def slowest(self, batch: Batch) -> float:
         """Return the time of the slowest stage from tables [s]."""
-        return self._whole_and_slowest(batch)[1]
+        return self._whole_and_slowest(batch)[1] if self._pipelined else self.seconds(batch)
 
     def _whole_and_slowest(self, batch: Batch) -> tuple[float, float]:
         """Return the times of a step and of its slowest stage [s], which are requested together."""
         if self._priced[0] is batch:
             return self._priced[1]
-        shape = batch.shape
+        shape, sent = batch.shape, self._sent(batch)
         stages = [self._stage_seconds(times, batch, shape) for times, _ in self._tables]
-        device, sent = stages[0], 0.0
-        if self._pipelined:
-            sent = self._sent(batch)
-            device = sum(map(mul, self._counts, stages)) + sent
+        device = sum(map(mul, self._counts, stages)) + sent
         added = self._drafted(batch, device) if self.drafting.tokens else 0.0
         added += self._host(shape, device + added)
-        seconds = device + added
-        slowest = max(stages) + added + sent / self._hops if self._pipelined else seconds
-        self._priced = batch, (seconds, slowest)
-        return seconds, slowest
+        self._priced = batch, (device + added, max(stages) + added + sent / self._hops)
+        return self._priced[1]
 
     def device_seconds(self, batch: Batch) -> float:
         """Return the time of the devices in a step from tables, without drafting and host [s]."""
@@ -232,8 +233,8 @@ class StepCosts:
     def _stage_seconds(self, times: StageTimes, batch: Batch, shape: Shape) -> float:
         if self._overlaps:
             return sum(self._stage_parts(times, batch).values())
-        context = self._context_parts(times, batch, 1.0)
-        return self._token_seconds(times, shape) + sum(context.values())
+        decoded, joined, prompts = self._attended(times, batch, 1.0)
+        return self._token_seconds(times, shape) + decoded + joined + prompts
 
     @property
     def linear(self) -> bool:
@@ -342,24 +343,27 @@ class StepCosts:
 
     def _parts(self, times: StageTimes, batch: Batch, share: float) -> Parts:
         """Return the parts of a stage for a share of the batch, without overlap."""
-        tokens = self._token_parts(times, batch.shape, share)
-        return {**tokens, **self._context_parts(times, batch, share)}
+        attended = self._attended(times, batch, share)
+        named = zip(("kv", "context", "prefill"), attended, strict=True)
+        return {**self._token_parts(times, batch.shape, share), **dict(named)}
 
-    def _context_parts(self, times: StageTimes, batch: Batch, share: float) -> Parts:
-        """Return the parts of a stage that depend on cached tokens."""
+    def _attended(
+        self, times: StageTimes, batch: Batch, share: float
+    ) -> tuple[float, float, float]:
+        """Return what depends on cached tokens: attention, collectives of a context, prompts [s]."""
         sequences, context, prompts = batch
-        parts: Parts = {}
+        decoded = joined = processed = 0.0
         if sequences:
             own = max(1.0, sequences / self._groups * share)
-            parts["kv"] = times.decode(own, context / sequences, prompts=bool(prompts))
+            decoded = times.decode(own, context / sequences, prompts=bool(prompts))
             if self._context > 1:
-                parts["context"] = times.combined(own * self._verified)
+                joined = times.combined(own * self._verified)
         if prompts:
-            parts["prefill"] = share * self._attended(prompts, times)
+            processed = share * self._prefilled(prompts, times)
             if self._context > 1:
                 keys = self._largest([prompt.tokens + prompt.before for prompt in prompts])
-                parts["context"] = parts.get("context", 0.0) + share * times.gathered(keys)
-        return parts
+                joined += share * times.gathered(keys)
+        return decoded, joined, processed
 
     def _parts_of_tokens(self, times: StageTimes, shape: Shape, share: float) -> Parts:
         """Return the parts of a stage that depend on tokens alone, for a share of the batch."""
@@ -369,7 +373,7 @@ class StepCosts:
     def _seconds_of_tokens(self, times: StageTimes, shape: Shape) -> float:
         return sum(self._parts_of_tokens(times, shape, 1.0).values())
 
-    def _attended(self, prompts: Sequence[Prompt], times: StageTimes) -> float:
+    def _prefilled(self, prompts: Sequence[Prompt], times: StageTimes) -> float:
         """Return the time of attention of prompts, which one kernel of a layer runs [s]."""
         if len(prompts) == 1:
             return times.prefill(prompts[0], 1)

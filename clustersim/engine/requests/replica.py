@@ -123,7 +123,7 @@ class ReplicaProcess:
         batcher, growth = run.batcher, []
         if self._alone and now >= self._front.free:  # a request on its way would cut a run
             growth = batcher.following(run)
-        if growth:
+        if self._alone and (growth or not run.chunks):
             context = batcher.sequences.context if run.decoding else 0.0
             start, steps = now + run.copying, 1 + len(growth)
             stretches = self.model.stretches(start, run.batch, context, steps)
