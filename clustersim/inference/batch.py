@@ -1,7 +1,8 @@
 """What a step of an inference engine processes, and the time that it takes."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -53,6 +54,11 @@ class Batch(NamedTuple):
         """What does not depend on cached tokens."""
         sequences, _, prompts = self
         return sequences, tuple([prompt.tokens for prompt in prompts]) if prompts else ()
+
+
+batch_of: Final = partial(tuple.__new__, Batch)
+prompt_of: Final = partial(tuple.__new__, Prompt)
+"""Make one from a tuple of its values: a third of the time of its constructor."""
 
 
 class StepTime(NamedTuple):

@@ -15,7 +15,7 @@ from clustersim.engine.requests.request import Request
 from clustersim.engine.requests.run import Run
 from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.engine.requests.sequences import BlockPool, Sequences
-from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.batch import Batch, Prompt, batch_of, prompt_of
 
 MOST_FOLLOWING: Final = 63
 """Steps after one that are looked at together with it."""
@@ -107,17 +107,20 @@ class Batcher:
         copying, self._copying = self._copying, 0.0
         if waiting and waiting[0].reached > scheduled:
             admit = False
-        batch = self._batch(count, chunks) if chunks else Batch(count, round(sequences.context))
+        batch = self._batch(count, chunks)
         return Run(self, batch, chunks, count, copying, admit, len(waiting))
 
     def _batch(self, count: int, chunks: list[tuple[Request, int]]) -> Batch:
         """Return what a step of some sequences and chunks processes."""
         context = round(self.sequences.context) if count else 0
+        if not chunks:
+            return batch_of((count, context, ()))
         if not self.recomputed:
-            return Batch(count, context, tuple([Prompt(n, each.processed) for each, n in chunks]))
+            prompts = [prompt_of((tokens, each.processed)) for each, tokens in chunks]
+            return batch_of((count, context, tuple(prompts)))
         single = [each.processed for each, tokens in chunks if tokens == 1]
-        prompts = tuple([Prompt(n, each.processed) for each, n in chunks if n != 1])
-        return Batch(count + len(single), context + sum(single), prompts)
+        prompts = [Prompt(tokens, each.processed) for each, tokens in chunks if tokens != 1]
+        return Batch(count + len(single), context + sum(single), tuple(prompts))
 
     def following(self, run: Run) -> list[int]:
         """Return the KV blocks that each of the steps like this one after it needs.
@@ -268,7 +271,7 @@ class Batcher:
 
     def complete(self, run: Run) -> None:
         """Count the tokens of a run that ends now."""
-        steps, now = run.steps, run.end
+        steps, now = 1 + len(run.growth), run.end
         self.undisturbed += steps
         if run.decoding and (ended := self.sequences.advance(steps)):
             for request in ended:

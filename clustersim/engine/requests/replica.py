@@ -96,14 +96,13 @@ class ReplicaProcess:
 
     def _resume(self, batcher: Batcher) -> None:
         """Look for work after a time without."""
-        batcher.begun = self._clock.now
-        self._next(batcher)
+        batcher.begun = now = self._clock.now
+        self._next(batcher, now)
 
-    def _next(self, batcher: Batcher) -> None:
+    def _next(self, batcher: Batcher, now: float) -> None:
         """Begin the next step of a batch in flight when the first stage is free."""
-        now = self._clock.now
         if self._free > now:
-            self._clock.call_at(self._free, partial(self._next, batcher))
+            self._clock.call_at(self._free, partial(self._next, batcher, self._free))
             return
         while True:
             admitted = batcher.admitted
@@ -145,7 +144,7 @@ class ReplicaProcess:
         batcher.complete(run)
         if self._idle:
             self.wake()
-        self._next(batcher)
+        self._next(batcher, run.end)
 
     def _add(self, run: Run) -> None:
         """Record the steps of a run; requests may have come during the last one."""

@@ -144,7 +144,7 @@ class Sequences:
     def leave(self, request: Request) -> int:
         """Remove a sequence; return the KV blocks that it has taken since it joined."""
         self.count -= 1
-        self.context -= request.context + self.gained_by(request)
+        self.context -= request.context + self.gain * (self.step - request.joined)
         self._begun -= request.context
         if not self._grow:
             return 0

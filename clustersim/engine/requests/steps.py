@@ -249,9 +249,11 @@ _RUN: Final = {
     "number": "i", "start": "d", "count": "i", "sequences": "i", "context": "d",
     "prompt_tokens": "i", "waiting": "i", "prompts": "i",
 }  # fmt: skip
+_GIVEN: Final = ("start", "count", "sequences", "context", "waiting", "prompts")
 _STEP: Final = {"ends": "d", "blocks": "i"}
 _PROMPT: Final = {"tokens": "i", "before": "i"}
-"""Columns of runs, of steps and of prompts, with the types of their numbers."""
+"""Columns of runs, those of them that are given, of steps and of prompts, with the types of their
+numbers."""
 
 
 class StepRecord:
@@ -307,33 +309,26 @@ class StepRecord:
         """Move pending runs to columns."""
         if not self._runs:
             return
-        start, count, sequences, context, waiting, prompts = zip(*self._runs, strict=True)
-        steps, growth = np.array(count), np.array(self._growth)
-        first, blocks = _first(steps), np.cumsum(growth)
-        pending: dict[str, Any] = {
-            "number": np.arange(self._number, self._number + len(count)),
-            "start": start,
-            "count": count,
-            "sequences": sequences,
-            "context": context,
-            "waiting": waiting,
-            "prompts": prompts,
+        columns, runs = self._columns, len(self._runs)
+        for name, values in zip(_GIVEN, zip(*self._runs, strict=True), strict=True):
+            columns[name].extend(values)
+        for name, values in zip(_PROMPT, zip(*self._prompts, strict=True), strict=False):
+            columns[name].extend(values)
+        count, prompts = np.array([columns[name][-runs:] for name in ("count", "prompts")])
+        growth, first = np.array(self._growth), _first(count)
+        blocks = growth.cumsum()
+        tokens = np.array([0, *columns["tokens"][len(columns["tokens"]) - len(self._prompts) :]])
+        sums, last = tokens.cumsum(), prompts.cumsum()
+        derived: dict[str, Any] = {
+            "number": np.arange(self._number, self._number + runs),
+            "prompt_tokens": sums[last] - sums[last - prompts],
             "ends": ends_of(self._stretches),
-            "blocks": blocks - np.repeat(blocks[first] - growth[first], steps),
-            **self._pending_prompts(np.array(prompts)),
+            "blocks": blocks - np.repeat(blocks[first] - growth[first], count),
         }
-        self._number += len(count)
-        for name, column in self._columns.items():
-            column.frombytes(np.asarray(pending[name], column.typecode).tobytes())
-        self._set(self._columns)
-
-    def _pending_prompts(self, counts: Integers) -> dict[str, Integers]:
-        """Return the columns of prompts, some of each pending run."""
-        tokens, before = np.array(self._prompts, np.int64).reshape(-1, 2).T
-        sums, ends = np.concatenate([[0], tokens.cumsum()]), counts.cumsum()
-        return {
-            "tokens": tokens, "before": before, "prompt_tokens": sums[ends] - sums[ends - counts]
-        }  # fmt: skip
+        for name, values in derived.items():
+            columns[name].frombytes(values.astype(columns[name].typecode).tobytes())
+        self._number += runs
+        self._set(columns)
 
     def steps(self) -> Steps:
         """Return the steps so far; none can be added while they are in use."""
