@@ -138,6 +138,13 @@ class Clock(Environment):
         """Schedule an event, or what is used as one, at an instant."""
         heappush(self._queue, (instant, NORMAL, next(self._eid), event))
 
+    def skip_to(self, instant: float) -> bool:
+        """Move to a later instant if no event comes before or at it; return whether it has."""
+        if self._queue and self._queue[0][0] <= instant:
+            return False
+        self._now = instant
+        return True
+
     def stop(self) -> None:
         """Drop all events that are scheduled, so that `run_all` returns."""
         self._queue.clear()

@@ -97,24 +97,39 @@ class ReplicaProcess:
     def _resume(self, batcher: Batcher) -> None:
         """Look for work after a time without."""
         batcher.begun = now = self._clock.now
-        self._next(batcher, now)
+        self._work(batcher, now)
 
-    def _next(self, batcher: Batcher, now: float) -> None:
+    def _work(self, batcher: Batcher, now: float) -> None:
+        """Make steps until there is none to make, or another event comes first."""
+        while (run := self._next(batcher, now)) is not None:
+            if not self._clock.skip_to(run.end):
+                run.callbacks = self._ended
+                self._clock.schedule_at(run.end, run)
+                return
+            self._complete(run)
+            now = run.end
+
+    def _end(self, run: Run) -> None:
+        """End a run; begin the next one."""
+        self._complete(run)
+        self._work(run.batcher, run.end)
+
+    def _next(self, batcher: Batcher, now: float) -> Run | None:
         """Begin the next step of a batch in flight when the first stage is free."""
         if self._free > now:
-            self._clock.call_at(self._free, partial(self._next, batcher, self._free))
-            return
+            self._clock.call_at(self._free, partial(self._work, batcher, self._free))
+            return None
         while True:
             admitted = batcher.admitted
             run = batcher.next_step(now, batcher.begun if self._ahead else now)
             if run is not None:
                 self._begin(run, now)
-                return
+                return run
             # Without admissions; with them cached prompts of one token are complete.  What came
             # during the last step is scheduled now, since none runs.
             if batcher.admitted == admitted and batcher.begun == now:
                 self._idle.append(batcher)
-                return
+                return None
             batcher.begun = now
 
     def _begin(self, run: Run, now: float) -> None:
@@ -129,13 +144,11 @@ class ReplicaProcess:
         else:
             stretches = step_until(now + self._seconds(run, now))
         run.begin(now, stretches, growth)
-        run.callbacks = self._ended
         if self._alone:
             self._in_progress = run
-        self._clock.schedule_at(run.end, run)
 
-    def _end(self, run: Run) -> None:
-        """End a run; begin the next one."""
+    def _complete(self, run: Run) -> None:
+        """Record a run that ends now, and count its tokens."""
         batcher, self._in_progress = run.batcher, None
         self._add(run)
         batcher.begun = run.start
@@ -144,7 +157,6 @@ class ReplicaProcess:
         batcher.complete(run)
         if self._idle:
             self.wake()
-        self._next(batcher, run.end)
 
     def _add(self, run: Run) -> None:
         """Record the steps of a run; requests may have come during the last one."""

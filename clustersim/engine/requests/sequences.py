@@ -126,9 +126,8 @@ class Sequences:
         most : steps after the next one
         """
         most = min(self._ends[0] - self.step - 1, most)
-        phase = (self.step + 1) % self._period
-        blocks = self._growing[phase:] + self._growing[:phase]
-        blocks = (blocks * (most // self._period + 1))[:most]
+        period, phase = self._period, (self.step + 1) % self._period
+        blocks = (self._growing * ((phase + most) // period + 1))[phase : phase + most]
         if sum(blocks) > free:
             del blocks[bisect_right([*accumulate(blocks)], free) :]
         return blocks
