@@ -125,7 +125,7 @@ class StepCosts:
         self._priced: tuple[Batch | None, tuple[float, float]] = (None, (0.0, 0.0))
         self._host_work = lru_cache(SHAPES)(self._work_of_host)
         self._token_parts = lru_cache(SHAPES)(self._parts_of_tokens)
-        self._token_seconds = lru_cache(SHAPES)(self._seconds_of_tokens)
+        self._of_shape = lru_cache(SHAPES)(self._without_prompts)
 
     @cached_property
     def memory(self) -> ReplicaMemory:
@@ -233,8 +233,12 @@ class StepCosts:
     def _stage_seconds(self, times: StageTimes, batch: Batch, shape: Shape) -> float:
         if self._overlaps:
             return sum(self._stage_parts(times, batch).values())
-        decoded, joined, prompts = self._attended(times, batch, 1.0)
-        return self._token_seconds(times, shape) + decoded + joined + prompts
+        seconds, decode = self._of_shape(times, shape)
+        if decode is not None:
+            seconds += decode(batch.context / batch.sequences)
+        if batch.prompts:
+            seconds += sum(self._processed(batch.prompts, times))
+        return seconds
 
     @property
     def linear(self) -> bool:
@@ -264,14 +268,11 @@ class StepCosts:
     def _chunks(self, batch: Batch, context: float, step: Floats) -> Floats:
         """Return the times of steps that process successive chunks of a prompt [s]."""
         ((times, _),), ((tokens, before),) = self._tables, batch.prompts
-        sequences, keys = batch.sequences, before + tokens * (step + 1)
-        device: Floats = times.stage.prefill(np.full_like(keys, tokens), keys)
-        device = device + self._token_seconds(times, batch.shape)
-        if sequences:
-            own = max(1.0, sequences / self._groups)
-            device += times.decodes(own, prompts=True).many(context / sequences + step)
-            if self._context > 1:
-                device += times.combined(own * self._verified)
+        fixed, decode = self._of_shape(times, batch.shape)
+        keys = before + tokens * (step + 1)
+        device: Floats = times.stage.prefill(np.full_like(keys, tokens), keys) + fixed
+        if decode is not None:
+            device += decode.many(context / batch.sequences + step)
         if self._context > 1:
             device += [times.gathered(each) for each in keys]
         gap, scheduled, launched = self._host_work(batch.shape)
@@ -282,10 +283,9 @@ class StepCosts:
         """Return the time of steps that only decode by the cached tokens of a sequence [s]."""
         assert self.linear, "their times are no sum of a table and of constants"
         ((times, _),) = self._tables
-        shape, own = (sequences, ()), max(1.0, sequences / self._groups)
-        device = self._token_seconds(times, shape)
-        if self._context > 1:
-            device += times.combined(own * self._verified)
+        shape: Shape = sequences, ()
+        device, decode = self._of_shape(times, shape)
+        assert decode is not None, "sequences decode"
         gap, scheduled, launched = self._host_work(shape)
 
         def whole(attention: Floats) -> Floats:
@@ -294,9 +294,7 @@ class StepCosts:
             seconds: Floats = devices + gap + waits
             return seconds
 
-        return times.decodes(own, prompts=False).bent(
-            whole, [scheduled - device, launched - device]
-        )
+        return decode.bent(whole, [scheduled - device, launched - device])
 
     @cached_property
     def _counts(self) -> list[int]:
@@ -343,37 +341,52 @@ class StepCosts:
 
     def _parts(self, times: StageTimes, batch: Batch, share: float) -> Parts:
         """Return the parts of a stage for a share of the batch, without overlap."""
-        attended = self._attended(times, batch, share)
-        named = zip(("kv", "context", "prefill"), attended, strict=True)
-        return {**self._token_parts(times, batch.shape, share), **dict(named)}
-
-    def _attended(
-        self, times: StageTimes, batch: Batch, share: float
-    ) -> tuple[float, float, float]:
-        """Return what depends on cached tokens: attention, collectives of a context, prompts [s]."""
         sequences, context, prompts = batch
-        decoded = joined = processed = 0.0
+        parts = {**self._token_parts(times, batch.shape, share), "kv": 0.0, "context": 0.0}
         if sequences:
-            own = max(1.0, sequences / self._groups * share)
-            decoded = times.decode(own, context / sequences, prompts=bool(prompts))
-            if self._context > 1:
-                joined = times.combined(own * self._verified)
+            own = self._own(sequences, share)
+            parts["kv"] = times.decode(own, context / sequences, prompts=bool(prompts))
+            parts["context"] = self._combined(own, times)
         if prompts:
-            processed = share * self._prefilled(prompts, times)
-            if self._context > 1:
-                keys = self._largest([prompt.tokens + prompt.before for prompt in prompts])
-                joined += share * times.gathered(keys)
-        return decoded, joined, processed
+            processed, gathered = self._processed(prompts, times)
+            parts["prefill"] = share * processed
+            parts["context"] += share * gathered
+        return parts
+
+    def _own(self, sequences: int, share: float = 1.0) -> float:
+        """Return the sequences of a group of attention."""
+        return max(1.0, sequences / self._groups * share)
+
+    def _combined(self, own: float, times: StageTimes) -> float:
+        """Return the time to combine the results of decoded tokens over a context group [s]."""
+        return times.combined(own * self._verified) if self._context > 1 else 0.0
 
     def _parts_of_tokens(self, times: StageTimes, shape: Shape, share: float) -> Parts:
         """Return the parts of a stage that depend on tokens alone, for a share of the batch."""
         each, whole, rows = (share * tokens for tokens in self._tokens(shape))
         return times.tokens(each, whole, rows, prompts=bool(shape[1]))
 
-    def _seconds_of_tokens(self, times: StageTimes, shape: Shape) -> float:
-        return sum(self._parts_of_tokens(times, shape, 1.0).values())
+    def _without_prompts(self, times: StageTimes, shape: Shape) -> tuple[float, Line | None]:
+        """Return the time of a stage that depends on tokens alone, and that of decoded ones [s].
 
-    def _prefilled(self, prompts: Sequence[Prompt], times: StageTimes) -> float:
+        The latter is by the cached tokens of a sequence; None where no sequence decodes.
+        """
+        seconds, (sequences, prompts) = sum(self._token_parts(times, shape, 1.0).values()), shape
+        if not sequences:
+            return seconds, None
+        own = self._own(sequences)
+        return seconds + self._combined(own, times), times.decodes(own, prompts=bool(prompts))
+
+    def _processed(
+        self, prompts: Sequence[Prompt], times: StageTimes
+    ) -> tuple[float, float]:
+        """Return the times of attention of prompts, and of their gather over a context group [s]."""
+        if self._context == 1:
+            return self._attended(prompts, times), 0.0
+        keys = self._largest([prompt.tokens + prompt.before for prompt in prompts])
+        return self._attended(prompts, times), times.gathered(keys)
+
+    def _attended(self, prompts: Sequence[Prompt], times: StageTimes) -> float:
         """Return the time of attention of prompts, which one kernel of a layer runs [s]."""
         if len(prompts) == 1:
             return times.prefill(prompts[0], 1)

@@ -7,7 +7,6 @@ square of the distance between knots.  Tables are computed on first use.
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, lru_cache, partial
-from itertools import pairwise
 from math import ceil
 from typing import Final
 
@@ -37,11 +36,11 @@ MOST_KEYS: Final = 2**17
 MOST_PROMPTS: Final = 2**16
 """Prompts whose times are known."""
 
+ROWS: Final = 512
+"""Rows of a table of two numbers that are known between knots."""
+
 DENSE_KEYS: Final = 15
 """Knots of few tokens that tables of attention leave out: it costs its launch there."""
-
-
-Values = list[float]
 
 
 @cache
@@ -71,8 +70,8 @@ class Line:
 
     @cached_property
     def _slopes(self) -> list[float]:
-        pairs = zip(pairwise(self._values), pairwise(self._at), strict=True)
-        return [(b - a) / (y - x) for (a, b), (x, y) in pairs]
+        slopes: list[float] = (np.diff(self._values) / np.diff(self._at)).tolist()
+        return slopes
 
     def __call__(self, x: float) -> float:
         """Return the value at a number."""
@@ -118,7 +117,12 @@ class Line:
 
 
 class Plane:
-    """A function of two numbers, linear in each between knots."""
+    """A function of two numbers, linear in each between knots.
+
+    Attributes
+    ----------
+    row : returns the function of the column at a row
+    """
 
     def __init__(
         self,
@@ -127,35 +131,21 @@ class Plane:
         function: Callable[[Floats, Floats], Floats],
     ) -> None:
         self._rows, self._columns, self._function = rows, columns, function
-        self._rows_at = lru_cache(MOST_SEQUENCES)(self._values_at)
+        self.row = lru_cache(ROWS)(self._row)
 
     @cached_property
-    def _lines(self) -> list[Line]:
+    def _values(self) -> Floats:
         a, b = np.meshgrid(np.array(self._rows), np.array(self._columns), indexing="ij")
-        values = self._function(a.ravel(), b.ravel()).reshape(a.shape)
-        return [Line(self._columns, lambda _, row=row: row) for row in values]  # type: ignore[misc]
+        return self._function(a.ravel(), b.ravel()).reshape(a.shape)
 
     def __call__(self, x: float, y: float) -> float:
         """Return the value at a row and a column."""
-        share, low, low_slopes, high, high_slopes = self._rows_at(x)
-        columns = self._columns
-        knot = bisect_right(columns, y, 1, len(columns) - 1) - 1
-        more = y - columns[knot]
-        below = low[knot] + low_slopes[knot] * more
-        above = high[knot] + high_slopes[knot] * more
-        return (1 - share) * below + share * above
+        return self.row(x)(y)
 
-    def _values_at(self, x: float) -> tuple[float, Values, Values, Values, Values]:
-        """Return the share of the way to the next row; values and slopes of this and of that one."""
+    def _row(self, x: float) -> Line:
         row, share = self._between(x)
-        low, high = self._lines[row : row + 2]
-        return share, low._values, low._slopes, high._values, high._slopes
-
-    def row(self, x: float) -> Line:
-        """Return the values of a row."""
-        row, share = self._between(x)
-        low, high = self._lines[row].many, self._lines[row + 1].many
-        return Line(self._columns, lambda y: (1 - share) * low(y) + share * high(y))
+        low, high = self._values[row : row + 2]
+        return Line(self._columns, lambda _: (1 - share) * low + share * high)
 
     def _between(self, x: float) -> tuple[int, float]:
         """Return the knot below a row, and the share of the way to the next one."""

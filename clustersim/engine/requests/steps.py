@@ -277,11 +277,11 @@ class StepRecord:
         self._recorded = len(columns["ends"])
         self._runs: list[tuple[float | int, ...]] = []
         self._stretches: list[Stretch] = []
-        self._growth: list[int] = []
+        self._growth = array("i")
         self._prompts: list[Prompt] = []
 
     def add(
-        self, start: float, stretches: Sequence[Stretch], used: int, growth: Sequence[int],
+        self, start: float, stretches: Sequence[Stretch], used: int, growth: list[int],
         waiting: int, sequences: int, context: float, prompts: tuple[Prompt, ...] = (),
     ) -> None:  # fmt: skip
         """Record a run of steps.
@@ -297,7 +297,7 @@ class StepRecord:
         self._runs.append((start, steps, sequences, context, waiting, len(prompts)))
         self._stretches += stretches
         self._growth.append(used)
-        self._growth += growth
+        self._growth.fromlist(growth)
         self._prompts += prompts
         self._recorded += steps
         if self._recorded > self._most:
@@ -315,8 +315,8 @@ class StepRecord:
         for name, values in zip(_PROMPT, zip(*self._prompts, strict=True), strict=False):
             columns[name].extend(values)
         count, prompts = np.array([columns[name][-runs:] for name in ("count", "prompts")])
-        growth, first = np.array(self._growth), _first(count)
-        blocks = growth.cumsum()
+        growth, first = np.frombuffer(self._growth, "i"), _first(count)
+        blocks = growth.cumsum(dtype=np.int64)
         tokens = np.array([0, *columns["tokens"][len(columns["tokens"]) - len(self._prompts) :]])
         sums, last = tokens.cumsum(), prompts.cumsum()
         derived: dict[str, Any] = {
