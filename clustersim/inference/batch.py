@@ -104,8 +104,9 @@ def ends_of(stretches: Sequence[Stretch]) -> Floats:
     >>> ends_of([(10.0, 1.0, 0.5, 3), (16.0, 2.0, 0.0, 1)]).tolist()
     [11.0, 13.0, 16.0, 18.0]
     """
-    *times, steps = map(np.array, zip(*stretches, strict=True))
-    start, seconds, growth = (each.repeat(steps) for each in times)
+    columns = [np.fromiter(each, float, len(each)) for each in zip(*stretches, strict=True)]
+    steps = columns.pop().astype(np.int64)
+    start, seconds, growth = (each.repeat(steps) for each in columns)
     number = ranges(np.ones(len(steps), np.int64), steps)
     ends: Floats = start + number * (seconds + growth * (number - 1))
     return ends

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from clustersim.answers import in_brief
-from clustersim.arrays import Floats, Integers
+from clustersim.arrays import Floats, Integers, extend
 from clustersim.engine.requests.request import Request
 from clustersim.records import dataclass
 
@@ -118,7 +118,7 @@ class RequestRecord:
     def _flush(self) -> None:
         """Move pending requests to columns."""
         for column, values in zip(self._columns, zip(*self._pending, strict=True), strict=False):
-            column.extend(values)
+            extend(column, values)
         self._pending.clear()
 
     def requests(self) -> CompletedRequests:

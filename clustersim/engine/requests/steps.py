@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from clustersim.answers import in_brief
-from clustersim.arrays import Booleans, Floats, Integers, ranges
+from clustersim.arrays import Booleans, Floats, Integers, extend, ranges
 from clustersim.engine.requests.scheduling import later
 from clustersim.inference.batch import Batch, Prompt, Stretch, ends_of
 from clustersim.records import dataclass
@@ -277,11 +277,11 @@ class StepRecord:
         self._recorded = len(columns["ends"])
         self._runs: list[tuple[float | int, ...]] = []
         self._stretches: list[Stretch] = []
-        self._growth = array("i")
+        self._growth: list[int] = []
         self._prompts: list[Prompt] = []
 
     def add(
-        self, start: float, stretches: Sequence[Stretch], used: int, growth: list[int],
+        self, start: float, stretches: Sequence[Stretch], used: int, growth: Sequence[int],
         waiting: int, sequences: int, context: float, prompts: tuple[Prompt, ...] = (),
     ) -> None:  # fmt: skip
         """Record a run of steps.
@@ -297,7 +297,7 @@ class StepRecord:
         self._runs.append((start, steps, sequences, context, waiting, len(prompts)))
         self._stretches += stretches
         self._growth.append(used)
-        self._growth.fromlist(growth)
+        self._growth += growth
         self._prompts += prompts
         self._recorded += steps
         if self._recorded > self._most:
@@ -311,12 +311,12 @@ class StepRecord:
             return
         columns, runs = self._columns, len(self._runs)
         for name, values in zip(_GIVEN, zip(*self._runs, strict=True), strict=True):
-            columns[name].extend(values)
+            extend(columns[name], values)
         for name, values in zip(_PROMPT, zip(*self._prompts, strict=True), strict=False):
-            columns[name].extend(values)
+            extend(columns[name], values)
         count, prompts = np.array([columns[name][-runs:] for name in ("count", "prompts")])
-        growth, first = np.frombuffer(self._growth, "i"), _first(count)
-        blocks = growth.cumsum(dtype=np.int64)
+        growth, first = np.fromiter(self._growth, np.int64, len(self._growth)), _first(count)
+        blocks = growth.cumsum()
         tokens = np.array([0, *columns["tokens"][len(columns["tokens"]) - len(self._prompts) :]])
         sums, last = tokens.cumsum(), prompts.cumsum()
         derived: dict[str, Any] = {
