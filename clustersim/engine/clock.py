@@ -11,7 +11,7 @@ from math import frexp, ldexp
 from typing import Any, Final, NamedTuple
 
 from simpy import Environment
-from simpy.events import NORMAL, Event, EventPriority, Timeout
+from simpy.events import NORMAL, EventPriority, Timeout
 
 from clustersim.program.program import Actor, Program
 from clustersim.program.schedules.steps import Code

@@ -228,7 +228,8 @@ class StepCosts:
         """Return the time of the devices in a step from tables, without drafting and host [s]."""
         shape = batch.shape
         stages = (self._stage_seconds(times, batch, shape) for times, _ in self._tables)
-        return sum(map(mul, self._counts, stages)) + self._sent(batch)
+        seconds: float = sum(map(mul, self._counts, stages))
+        return seconds + self._sent(batch)
 
     def _stage_seconds(self, times: StageTimes, batch: Batch, shape: Shape) -> float:
         if self._overlaps:
@@ -377,10 +378,8 @@ class StepCosts:
         own = self._own(sequences)
         return seconds + self._combined(own, times), times.decodes(own, prompts=bool(prompts))
 
-    def _processed(
-        self, prompts: Sequence[Prompt], times: StageTimes
-    ) -> tuple[float, float]:
-        """Return the times of attention of prompts, and of their gather over a context group [s]."""
+    def _processed(self, prompts: Sequence[Prompt], times: StageTimes) -> tuple[float, float]:
+        """Return the times of attention of prompts, and of a gather over a context group [s]."""
         if self._context == 1:
             return self._attended(prompts, times), 0.0
         keys = self._largest([prompt.tokens + prompt.before for prompt in prompts])
@@ -458,7 +457,7 @@ class StepCosts:
 
     @cached_property
     def _of_host(self) -> tuple[float, float, float, bool]:
-        """Times of the host for a step, for a sequence and to launch [s]; whether it works ahead."""
+        """Times of the host for a step, a sequence and launches [s]; whether it works ahead."""
         engine = self.replica.engine
         rules, others = engine.scheduler, (len(self.stages) - 1) * engine.in_flight
         launches = engine.dispatch * sum(stage.launches for stage in self.stages)

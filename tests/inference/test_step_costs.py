@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clustersim.engine.requests.scheduling import later
 from clustersim.errors import PlanError
-from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.batch import Batch, Prompt, ends_of
 from clustersim.inference.formats import Formats
 from clustersim.inference.layout import Layout
 from clustersim.inference.replica import build_replica
@@ -59,7 +59,7 @@ def test_steps_that_only_decode_are_looked_up_together(engine, sequences, keys, 
     context = sequences * keys + int(more * sequences) + 1
     batches = [Batch(sequences, context + step * sequences) for step in range(steps)]
 
-    ends = replica.alike(0.5, batches[0], context, steps)
+    ends = ends_of(replica.alike(0.5, batches[0], context, steps))
 
     singly = [*accumulate(map(replica.seconds, batches), initial=0.5)][1:]
     assert ends == pytest.approx(singly, rel=1e-13)
@@ -75,7 +75,7 @@ def test_chunks_of_a_prompt_are_looked_up_together(engine, layout, sequences, ke
     first = Batch(sequences, sequences * keys, (Prompt(tokens, 70),))
     batches = [later(first, first.context, 1.0, step) for step in range(steps)]
 
-    ends = replica.alike(0.5, first, first.context, steps)
+    ends = ends_of(replica.alike(0.5, first, first.context, steps))
 
     singly = [*accumulate(map(replica.seconds, batches), initial=0.5)][1:]
     assert ends == pytest.approx(singly, rel=1e-13)

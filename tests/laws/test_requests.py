@@ -16,7 +16,7 @@ from clustersim.engine.requests.replay import (
 )
 from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
 from clustersim.engine.requests.steps import StepRecord, Steps
-from clustersim.inference.batch import Batch, Prompt
+from clustersim.inference.batch import Batch, Prompt, stretches_of
 from clustersim.traffic import Traffic
 
 
@@ -419,9 +419,10 @@ def test_a_record_that_drops_steps_has_the_sums_of_all(seed, most):
     first = np.cumsum(whole.count) - whole.count
     for run, (at, count) in enumerate(zip(first, whole.count, strict=True)):
         ends, blocks = (each[at : at + count].tolist() for each in (whole.ends, whole.blocks))
-        sequences, context, prompts = whole.batch(run)
-        waiting = int(whole.waiting[run])
-        record.add(float(whole.start[run]), ends, blocks, waiting, sequences, context, prompts)
+        batch = whole.batch(run)
+        used, growth = blocks[0], np.diff(blocks).tolist()
+        waiting, start = int(whole.waiting[run]), float(whole.start[run])
+        record.add(start, stretches_of(ends), used, growth, waiting, *batch)
 
     part = record.steps()
 

@@ -8,7 +8,7 @@ A replica with pipeline stages has a batcher for each batch in flight; they shar
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from clustersim.engine.requests.request import Request
@@ -37,6 +37,7 @@ class Batcher:
     fetch : starts the transfer of a KV cache, in a pool for decode
     recomputed : whether the last token of a transferred prompt is, for the first token
     finished : receives a request with its last token, and the time
+    ended : what the end of its runs calls
     begun : when the step before began, or it looked for work last [s]
     undisturbed : steps since a request came or KV blocks were returned elsewhere
     """
@@ -48,6 +49,7 @@ class Batcher:
         self.sequences = Sequences(pool.tokens, model.gain, grow=not rules.reserve)
         self.admitted = self.undisturbed = 0
         self.begun = 0.0
+        self.ended: Sequence[Callable[[Run], None]] = ()
         self.handoff: Callable[[Request], None] | None = None
         self.fetch: Callable[[Request], None] = self.arrive  # the cache is there already
         self.recomputed = False
@@ -108,7 +110,7 @@ class Batcher:
         if waiting and waiting[0].reached > scheduled:
             admit = False
         batch = self._batch(count, chunks)
-        return Run(self, batch, chunks, count, copying, admit, len(waiting))
+        return Run(batch, chunks, count, copying, admit, len(waiting))
 
     def _batch(self, count: int, chunks: list[tuple[Request, int]]) -> Batch:
         """Return what a step of some sequences and chunks processes."""

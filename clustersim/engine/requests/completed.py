@@ -1,6 +1,5 @@
 """Requests that are complete, as columns: a service has millions, and some are in it at a time."""
 
-from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from operator import attrgetter
@@ -9,7 +8,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from clustersim.answers import in_brief
-from clustersim.arrays import Floats, Integers, extend
+from clustersim.arrays import Floats, Integers
+from clustersim.engine.requests.columns import Columns
 from clustersim.engine.requests.request import Request
 from clustersim.records import dataclass
 
@@ -100,34 +100,28 @@ class RequestRecord:
 
     def __init__(self, inputs: Integers, outputs: Integers) -> None:
         self._inputs, self._outputs = inputs, outputs
-        self._columns: list[array[Any]] = [array(kind) for kind in "iidddddd"]
+        self._columns = Columns(dict(zip(_COLUMNS, "iidddddd", strict=True)), len(inputs))
         self._pending: list[tuple[float | int, ...]] = []
-        self._count = 0
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._columns) + len(self._pending)
 
     def add(self, request: Request) -> int:
         """Record a request with its last token; return how many are recorded."""
         self._pending.append(_values(request))
-        self._count += 1
         if len(self._pending) == PENDING:
             self._flush()
-        return self._count
+        return len(self)
 
     def _flush(self) -> None:
         """Move pending requests to columns."""
-        for column, values in zip(self._columns, zip(*self._pending, strict=True), strict=False):
-            extend(column, values)
+        self._columns.extend(zip(_COLUMNS, zip(*self._pending, strict=True), strict=False))
         self._pending.clear()
 
     def requests(self) -> CompletedRequests:
-        """Return the requests so far; none can be added while they are in use."""
+        """Return the requests so far."""
         self._flush()
-        columns = {
-            name: np.frombuffer(column, column.typecode)
-            for name, column in zip(_COLUMNS, self._columns, strict=True)
-        }
+        columns = self._columns.filled()
         return CompletedRequests(**columns, inputs=self._inputs, outputs=self._outputs)
 
 

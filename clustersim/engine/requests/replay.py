@@ -23,7 +23,6 @@ from clustersim.engine.requests.scheduling import ReplicaModel
 from clustersim.engine.requests.steps import LEAST_STEPS, MOST_STEPS, Steps
 from clustersim.records import dataclass
 
-
 Review = Callable[[CompletedRequests], int]
 """Returns after how many complete requests, in the order of their ends, the next review is; 0 ends
 the replay."""
@@ -138,6 +137,7 @@ class _Replay:
         self._clock = clock = Clock(CONTINUOUS)
         self._load, self._issued = load, 0
         self._front = front = FrontEnd(load.intake)
+        self._reached = (self._reach,)
         self._completed = RequestRecord(load.inputs, load.outputs)
         self._begin = self._emitted_before = 0.0  # of the time in which tokens are counted
         self._done = False
@@ -191,12 +191,13 @@ class _Replay:
         """Let the next request arrive; it reaches a replica after the front end."""
         number, load, now = self._issued, self._load, self._clock.now
         self._issued += 1
-        request = Request(number, now, load.inputs.item(number), load.outputs.item(number))
+        tokens = load.inputs.item(number), load.outputs.item(number)
+        request = Request(number, now, *tokens, self._reached)
         if number == load.warm_up and not load.closed:
             self._begin_count()
         reached = self._front.take(now, request.input)
         if reached > now:
-            self._clock.call_at(reached, lambda: self._reach(request))
+            self._clock.schedule_at(reached, request)
         else:
             self._reach(request)
 

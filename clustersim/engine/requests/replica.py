@@ -16,7 +16,7 @@ from functools import partial
 from itertools import cycle
 from math import inf
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from clustersim.engine.clock import Clock
 from clustersim.engine.requests.batcher import Batcher
@@ -51,7 +51,8 @@ class ReplicaProcess:
         self._free = self._left = 0.0  # when the first stage is free, and the last batch left
         self._idle = self.batchers[:]
         self._in_progress: Run | None = None
-        self._ended = (self._end,)
+        for batcher in self.batchers:
+            batcher.ended = (partial(self._end, batcher),)
 
     @property
     def load(self) -> int:
@@ -92,7 +93,7 @@ class ReplicaProcess:
         if steps < run.steps:
             run.cut(steps)
             run.callbacks = ()
-            self._clock.call_at(run.end, partial(self._end, run))
+            self._clock.call_at(run.end, partial(self._end, self.batchers[0], run))
 
     def _resume(self, batcher: Batcher) -> None:
         """Look for work after a time without."""
@@ -103,16 +104,16 @@ class ReplicaProcess:
         """Make steps until there is none to make, or another event comes first."""
         while (run := self._next(batcher, now)) is not None:
             if not self._clock.skip_to(run.end):
-                run.callbacks = self._ended
+                run.callbacks = batcher.ended
                 self._clock.schedule_at(run.end, run)
                 return
-            self._complete(run)
+            self._complete(batcher, run)
             now = run.end
 
-    def _end(self, run: Run) -> None:
+    def _end(self, batcher: Batcher, run: Run) -> None:
         """End a run; begin the next one."""
-        self._complete(run)
-        self._work(run.batcher, run.end)
+        self._complete(batcher, run)
+        self._work(batcher, run.end)
 
     def _next(self, batcher: Batcher, now: float) -> Run | None:
         """Begin the next step of a batch in flight when the first stage is free."""
@@ -123,7 +124,7 @@ class ReplicaProcess:
             admitted = batcher.admitted
             run = batcher.next_step(now, batcher.begun if self._ahead else now)
             if run is not None:
-                self._begin(run, now)
+                self._begin(batcher, run, now)
                 return run
             # Without admissions; with them cached prompts of one token are complete.  What came
             # during the last step is scheduled now, since none runs.
@@ -132,9 +133,9 @@ class ReplicaProcess:
                 return None
             batcher.begun = now
 
-    def _begin(self, run: Run, now: float) -> None:
+    def _begin(self, batcher: Batcher, run: Run, now: float) -> None:
         """Begin a step, with those that follow it."""
-        batcher, growth = run.batcher, []
+        growth: list[int] = []
         if self._alone and now >= self._front.free:  # a request on its way would cut a run
             growth = batcher.following(run)
         if self._alone and (growth or not run.chunks):
@@ -147,10 +148,10 @@ class ReplicaProcess:
         if self._alone:
             self._in_progress = run
 
-    def _complete(self, run: Run) -> None:
+    def _complete(self, batcher: Batcher, run: Run) -> None:
         """Record a run that ends now, and count its tokens."""
-        batcher, self._in_progress = run.batcher, None
-        self._add(run)
+        self._in_progress = None
+        self._add(run, len(batcher.waiting), batcher.sequences.context)
         batcher.begun = run.start
         if self._ahead and run.growth:
             batcher.begun = end_of(run.first(run.steps - 1)[-1])
@@ -158,11 +159,18 @@ class ReplicaProcess:
         if self._idle:
             self.wake()
 
-    def _add(self, run: Run) -> None:
-        """Record the steps of a run; requests may have come during the last one."""
+    def _add(self, run: Run, waiting: int, context: float) -> None:
+        """Record the steps of a run; requests may have come during the last one.
+
+        Parameters
+        ----------
+        waiting : requests without KV blocks at the end
+        context : cached tokens of all sequences in the first step
+        """
         sequences, _, prompts = run.batch
-        record, used, waiting = self._record, self.pool.used, len(run.batcher.waiting)
-        context = run.batcher.sequences.context if sequences else 0.0
+        record, used = self._record, self.pool.used
+        if not sequences:
+            context = 0.0
         start, stretches, growth = run.start, run.stretches, run.growth
         if growth:
             self.pool.take(sum(growth))

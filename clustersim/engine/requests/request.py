@@ -5,6 +5,7 @@ arrival -> queued -> admitted (holds KV blocks) -> first token -> ... -> last to
              `---- preempted ----'   recomputed, or swapped to the memory of the host
 """
 
+from collections.abc import Callable
 from math import nan
 
 
@@ -29,12 +30,14 @@ class Request:
     admitted, prompted, first, finish : when it was first admitted, had its prompt processed, its
         first token and its last one [s]
     preemptions : number of times that it lost its KV blocks
+    callbacks : what is called when it reaches a replica, of which it is the event
     """
 
     __slots__ = (
         "admitted",
         "arrival",
         "blocks",
+        "callbacks",
         "context",
         "emitted",
         "finish",
@@ -53,10 +56,15 @@ class Request:
         "transferred",
     )
 
-    def __init__(self, number: int, arrival: float, prompt: int, output: int) -> None:
+    _ok = True
+
+    def __init__(
+        self, number: int, arrival: float, prompt: int, output: int,
+        reach: tuple[Callable[["Request"], None]],
+    ) -> None:  # fmt: skip
         assert prompt > 0
         assert output > 0
-        self.number = number
+        self.number, self.callbacks = number, reach
         self.arrival = arrival
         self.input = self.prompt = prompt
         self.output = output

@@ -3,21 +3,18 @@
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from math import nan
-from typing import TYPE_CHECKING
 
 from clustersim.engine.requests.request import Request
 from clustersim.inference.batch import Batch, Stretch, end_of
 
-if TYPE_CHECKING:
-    from clustersim.engine.requests.batcher import Batcher
-
 
 class Run:
-    """A step, or steps that differ in their contexts alone, one after another; the event of its end.
+    """A step, or steps that differ in their contexts alone, one after another.
+
+    It is used as the event of its end.
 
     Attributes
     ----------
-    batcher : the batch in flight that makes it
     batch : what the first step processes; a recomputed last token of a prompt decodes
     chunks : the requests whose prompts it processes, with their new tokens
     decoding : sequences that gain tokens, without those whose prompt ends in a recomputed token
@@ -31,16 +28,16 @@ class Run:
     """
 
     __slots__ = (
-        "admitting", "batch", "batcher", "callbacks", "chunks", "copying", "decoding", "end",
+        "admitting", "batch", "callbacks", "chunks", "copying", "decoding", "end",
         "growth", "start", "stretches", "waiting",
     )  # fmt: skip
     _ok = True
 
     def __init__(
-        self, batcher: "Batcher", batch: Batch, chunks: list[tuple[Request, int]], decoding: int,
-        copying: float, admitting: bool, waiting: int,
+        self, batch: Batch, chunks: list[tuple[Request, int]], decoding: int, copying: float,
+        admitting: bool, waiting: int,
     ) -> None:  # fmt: skip
-        self.batcher, self.batch, self.chunks, self.decoding = batcher, batch, chunks, decoding
+        self.batch, self.chunks, self.decoding = batch, chunks, decoding
         self.copying, self.admitting, self.waiting = copying, admitting, waiting
         self.start = self.end = nan
         self.stretches: list[Stretch] = []

@@ -7,7 +7,6 @@ A record grows up to a number of steps.  Then the steps of half of the runs, in 
 over time, are replaced by their sums: all sums stay exact, what is sampled is one of the others.
 """
 
-from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
@@ -18,7 +17,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from clustersim.answers import in_brief
-from clustersim.arrays import Booleans, Floats, Integers, extend, ranges
+from clustersim.arrays import Booleans, Floats, Integers, ranges
+from clustersim.engine.requests.columns import ROOM, Columns
 from clustersim.engine.requests.scheduling import later
 from clustersim.inference.batch import Batch, Prompt, Stretch, ends_of
 from clustersim.records import dataclass
@@ -32,7 +32,7 @@ LEAST_STEPS: Final = 65_536
 BLOCK: Final = 64
 """Runs that are dropped together: prompts and decoding alternate."""
 
-PENDING: Final = 4_096
+PENDING: Final = 1_024
 """Runs that are recorded together."""
 
 AT_ONCE: Final = 16_384
@@ -63,6 +63,11 @@ class StepTable(NamedTuple):
     def seconds(self) -> Floats:
         """Time of each step [s]."""
         return self.end - self.start
+
+    def of(self, chosen: Booleans) -> "StepTable":
+        """Return the steps that a mask chooses."""
+        columns: Sequence[Any] = [column[chosen] for column in self]
+        return StepTable(*columns)
 
 
 class StepSums(NamedTuple):
@@ -191,9 +196,15 @@ class Steps:
     @cached_property
     def sums(self) -> StepSums:
         """Sums over all steps, also those that are not recorded."""
-        sums = self.dropped
-        for first in range(0, len(self.count), AT_ONCE):
-            sums = sums.plus(StepSums.of(self.table(slice(first, first + AT_ONCE))))
+        return self.sums_of_runs(np.ones(len(self.count), np.bool_)).plus(self.dropped)
+
+    def sums_of_runs(self, chosen: Booleans) -> StepSums:
+        """Return the sums over the recorded steps of the runs that a mask chooses."""
+        sums = NO_STEPS
+        for first in range(0, len(chosen), AT_ONCE):
+            runs = slice(first, first + AT_ONCE)
+            steps = np.repeat(chosen[runs], self.count[runs])
+            sums = sums.plus(StepSums.of(self.table(runs).of(steps)))
         return sums
 
     def seconds_within(self, begin: float, end: float) -> float:
@@ -222,10 +233,6 @@ class Steps:
             before=chosen.before + chosen.tokens * np.repeat(skipped, chosen.prompts),
             dropped=NO_STEPS,
         )
-
-    def of_runs(self, chosen: Booleans) -> "Steps":
-        """Return the steps of the runs that a mask chooses."""
-        return self._chosen(np.flatnonzero(chosen), np.flatnonzero(np.repeat(chosen, self.count)))
 
     def _chosen(self, runs: Integers, steps: Integers) -> "Steps":
         prompts = ranges(_first(self.prompts)[runs], self.prompts[runs])
@@ -269,16 +276,18 @@ class StepRecord:
         self._gain, self._most = gain, most
         self._number, self._spacing = 0, 1
         self._dropped = NO_STEPS
-        kinds = {**_RUN, **_STEP, **_PROMPT}
-        self._set({name: array(kind) for name, kind in kinds.items()})
+        room = ROOM if most == inf else int(most)
+        self._runs, self._steps = Columns(_RUN, room), Columns(_STEP, room)
+        self._prompts = Columns(_PROMPT)
+        self._forget()
 
-    def _set(self, columns: dict[str, "array[Any]"]) -> None:
-        self._columns = columns
-        self._recorded = len(columns["ends"])
-        self._runs: list[tuple[float | int, ...]] = []
+    def _forget(self) -> None:
+        """Forget the pending runs."""
+        self._recorded = len(self._steps)
+        self._pending: list[tuple[float | int, ...]] = []
         self._stretches: list[Stretch] = []
         self._growth: list[int] = []
-        self._prompts: list[Prompt] = []
+        self._pending_prompts: list[Prompt] = []
 
     def add(
         self, start: float, stretches: Sequence[Stretch], used: int, growth: Sequence[int],
@@ -294,48 +303,42 @@ class StepRecord:
         context : of the first step
         """
         steps = 1 + len(growth)
-        self._runs.append((start, steps, sequences, context, waiting, len(prompts)))
+        self._pending.append((start, steps, sequences, context, waiting, len(prompts)))
         self._stretches += stretches
         self._growth.append(used)
         self._growth += growth
-        self._prompts += prompts
+        self._pending_prompts += prompts
         self._recorded += steps
         if self._recorded > self._most:
             self._thin()
-        elif len(self._runs) == PENDING:
+        elif len(self._pending) == PENDING:
             self._flush()
 
     def _flush(self) -> None:
         """Move pending runs to columns."""
-        if not self._runs:
+        if not self._pending:
             return
-        columns, runs = self._columns, len(self._runs)
-        for name, values in zip(_GIVEN, zip(*self._runs, strict=True), strict=True):
-            extend(columns[name], values)
-        for name, values in zip(_PROMPT, zip(*self._prompts, strict=True), strict=False):
-            extend(columns[name], values)
-        count, prompts = np.array([columns[name][-runs:] for name in ("count", "prompts")])
-        growth, first = np.fromiter(self._growth, np.int64, len(self._growth)), _first(count)
-        blocks = growth.cumsum()
-        tokens = np.array([0, *columns["tokens"][len(columns["tokens"]) - len(self._prompts) :]])
-        sums, last = tokens.cumsum(), prompts.cumsum()
-        derived: dict[str, Any] = {
-            "number": np.arange(self._number, self._number + runs),
-            "prompt_tokens": sums[last] - sums[last - prompts],
-            "ends": ends_of(self._stretches),
-            "blocks": blocks - np.repeat(blocks[first] - growth[first], count),
-        }
-        for name, values in derived.items():
-            columns[name].frombytes(values.astype(columns[name].typecode).tobytes())
-        self._number += runs
-        self._set(columns)
+        given = zip(*self._pending, strict=True)
+        runs = {name: np.array(values) for name, values in zip(_GIVEN, given, strict=True)}
+        prompts = np.array(self._pending_prompts, np.int64).reshape(-1, 2).T
+        tokens, last = np.array([0, *prompts[0].cumsum()]), runs["prompts"].cumsum()
+        runs["prompt_tokens"] = tokens[last] - tokens[last - runs["prompts"]]
+        runs["number"] = np.arange(self._number, self._number + len(last))
+        growth = np.array(self._growth)
+        first, blocks = _first(runs["count"]), growth.cumsum()
+        blocks -= np.repeat(blocks[first] - growth[first], runs["count"])
+        self._runs.extend(runs.items())
+        self._steps.extend([("ends", ends_of(self._stretches)), ("blocks", blocks)])
+        self._prompts.extend(zip(_PROMPT, prompts, strict=True))
+        self._number += len(last)
+        self._forget()
 
     def steps(self) -> Steps:
-        """Return the steps so far; none can be added while they are in use."""
+        """Return the steps so far, until some are dropped."""
         self._flush()
         columns: dict[str, Any] = {
-            name: np.frombuffer(column, column.typecode) for name, column in self._columns.items()
-        }
+            **self._runs.filled(), **self._steps.filled(), **self._prompts.filled()
+        }  # fmt: skip
         return Steps(**columns, gain=self._gain, dropped=self._dropped)
 
     def _thin(self) -> None:
@@ -345,9 +348,9 @@ class StepRecord:
         while steps.count[recorded].sum() > self._most / 2 and self._spacing <= block[-1]:
             self._spacing *= 2
             recorded = block % self._spacing == 0
-        self._dropped = steps.of_runs(~recorded).sums
-        rest = steps.of_runs(recorded)
-        self._set({
-            name: array(column.typecode, getattr(rest, name).tobytes())
-            for name, column in self._columns.items()
-        })  # fmt: skip
+        self._dropped = self._dropped.plus(steps.sums_of_runs(~recorded))
+        of_steps, of_prompts = (recorded.repeat(each) for each in (steps.count, steps.prompts))
+        self._runs.choose(recorded)
+        self._steps.choose(of_steps)
+        self._prompts.choose(of_prompts)
+        self._forget()

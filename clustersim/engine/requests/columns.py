@@ -1,0 +1,69 @@
+"""Numbers in columns that grow: a replay has millions of steps and of requests."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clustersim.arrays import Booleans
+
+ROOM: Final = 1_024
+"""Numbers that a column has room for, if it is not known how many there will be."""
+
+
+class Columns:
+    """Columns of one length.
+
+    Room that is not filled takes no memory, and no column is copied when others are removed.
+
+    Parameters
+    ----------
+    types : of the numbers of each column, by its name
+    room : numbers that they have room for at first; it is doubled when it is filled
+
+    >>> columns = Columns({"end": "d", "blocks": "i"})
+    >>> columns.extend([("end", (0.5, 1.5)), ("blocks", (3, 4))])
+    >>> columns.choose(np.array([False, True]))
+    >>> {name: values.tolist() for name, values in columns.filled().items()}
+    {'end': [1.5], 'blocks': [4]}
+    """
+
+    def __init__(self, types: Mapping[str, str], room: int = ROOM) -> None:
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.empty(room, kind) for name, kind in types.items()
+        }
+        self._room, self._length = max(1, room), 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def extend(self, values: Iterable[tuple[str, Sequence[float] | NDArray[Any]]]) -> None:
+        """Append equally many numbers to all columns."""
+        length = self._length
+        for name, more in values:
+            length = self._length + len(more)
+            if length > self._room:
+                self._grow(length)
+            column = self._columns[name]
+            if not isinstance(more, np.ndarray):
+                more = np.fromiter(more, column.dtype, len(more))
+            column[self._length : length] = more
+        self._length = length
+
+    def _grow(self, length: int) -> None:
+        while self._room < length:
+            self._room *= 2
+        for name, filled in self.filled().items():
+            self._columns[name] = np.empty(self._room, filled.dtype)
+            self._columns[name][: self._length] = filled
+
+    def choose(self, chosen: Booleans) -> None:
+        """Remove all numbers but those that a mask chooses."""
+        self._length, length = int(np.count_nonzero(chosen)), self._length
+        for column in self._columns.values():
+            column[: self._length] = column[:length][chosen]
+
+    def filled(self) -> dict[str, NDArray[Any]]:
+        """Return the numbers of each column; they change when some are removed."""
+        return {name: column[: self._length] for name, column in self._columns.items()}
