@@ -1,12 +1,14 @@
 """Laws of requests in time: queues against theory, and what no engine may create or lose."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.engine.requests import batcher
-from clustersim.engine.requests.front_end import Intake
+from clustersim.engine.requests.front_end import NO_INTAKE, Intake
 from clustersim.engine.requests.handover import KvLinks, Passage
 from clustersim.engine.requests.replay import (
     Deployment,
@@ -16,7 +18,7 @@ from clustersim.engine.requests.replay import (
 )
 from clustersim.engine.requests.scheduling import ReplicaModel, Scheduling
 from clustersim.engine.requests.steps import StepRecord, Steps
-from clustersim.inference.batch import Batch, Prompt, stretches_of
+from clustersim.inference.batch import Batch, Prompt, Stretch, end_of, stretches_of
 from clustersim.traffic import Traffic
 
 
@@ -26,10 +28,21 @@ def seconds(batch: Batch) -> float:
     return 0.01 + 1e-5 * batch.sequences + 1e-8 * batch.context + 2e-5 * prompts
 
 
-def model(rules=None, *, cost=seconds, blocks=1_000_000, stages=1, gain=1.0):
+def linear(start: float, batch: Batch, context: float, steps: int) -> list[Stretch]:
+    """Return steps of a token each, in two stretches, as `seconds` has them."""
+    first, count = seconds(batch._replace(context=context)), batch.sequences
+    growth, half = 0.5e-8 * count, max(1, steps // 2)
+    stretches = [(start, first, growth, half)]
+    if steps > half:
+        later = seconds(batch._replace(context=context + half * count))
+        stretches.append((end_of(stretches[0]), later, growth, steps - half))
+    return stretches
+
+
+def model(rules=None, *, cost=seconds, blocks=1_000_000, stages=1, gain=1.0, alike=None):
     """Return a replica with linear costs; its stages are equal."""
     slowest = lambda batch: cost(batch) / stages  # noqa: E731
-    return ReplicaModel(cost, slowest, blocks, 16, stages, rules or Scheduling(), gain)
+    return ReplicaModel(cost, slowest, blocks, 16, stages, rules or Scheduling(), gain, alike)
 
 
 def poisson(rate: float, inputs, outputs, seed: int = 1) -> RequestLoad:
@@ -89,6 +102,7 @@ RULES = st.builds(
     reserve=st.booleans(),
     preemption=st.sampled_from(["recompute", "swap"]),
     swap=st.sampled_from([0.0, 1e-6]),
+    ahead=st.booleans(),
 )
 
 
@@ -124,19 +138,29 @@ def test_tokens_and_blocks_are_conserved(rules, blocks, stages, gain, seed):
         assert sum(table.prompt_tokens.sum() for table in tables) == inputs.sum()
 
 
-@settings(max_examples=4)
+@settings(max_examples=8)
 @given(
     rules=RULES,
     blocks=st.integers(min_value=40, max_value=400),
     gain=st.sampled_from([1.0, 1.75]),
-    rate=st.sampled_from([2.0, 20.0]),
+    rate=st.sampled_from([0.0, 2.0, 20.0]),
+    intake=st.sampled_from([NO_INTAKE, Intake(0.003), Intake(0.001, 1e-4)]),
     seed=st.integers(min_value=0, max_value=99),
 )
-def test_a_run_of_steps_is_its_steps_one_by_one(rules, blocks, gain, rate, seed):
-    """Steps that decode or have chunks alone, computed together and cut by arrivals: the same."""
+def test_a_run_of_steps_is_its_steps_one_by_one(rules, blocks, gain, rate, intake, seed):
+    """Steps that decode or have chunks alone, computed together and cut by arrivals: the same.
+
+    Requests arrive at a rate, or are those of some users where it is 0, of one replica: steps of
+    two would begin at the same instants, but for their rounding.
+    """
     draw = np.random.default_rng(seed)
-    load = poisson(rate, draw.integers(1, 300, 60), draw.integers(1, 200, 60), seed)
-    service = Deployment(model(rules, blocks=blocks, gain=gain), replicas=2)
+    load = poisson(rate or 1.0, draw.integers(1, 300, 60), draw.integers(1, 200, 60), seed)
+    load = replace(load, intake=intake)
+    if not rate:
+        load = replace(load, arrivals=None, users=7, complete=60)
+    alike = linear if gain == 1.0 else None
+    engine = model(rules, blocks=blocks, gain=gain, alike=alike)
+    service = Deployment(engine, replicas=2 if rate else 1)
 
     together = replay_requests(load, service)
     with pytest.MonkeyPatch.context() as patch:

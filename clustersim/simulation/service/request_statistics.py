@@ -93,8 +93,8 @@ def goodput_of(
     """
     if limits is None or (limits.ttft is None and limits.tpot is None):
         return None
-    first = first_token_times(requests)
-    each = (requests.finish - requests.first) / np.maximum(1, requests.output - 1)
+    first, each = first_token_times(requests), requests.finish - requests.first
+    each /= np.maximum(1, requests.output - 1)
     early = np.ones(len(first), bool) if limits.ttft is None else first <= limits.ttft
     quick = np.ones(len(first), bool) if limits.tpot is None else each <= limits.tpot
     both = early & quick
