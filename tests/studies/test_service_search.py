@@ -81,7 +81,7 @@ def test_the_least_latency_at_a_rate_was_an_internal_error():
     scenario = {
         "title": "two cards", "cluster": {"name": "desktop-2x3090", "nodes": 1},
         "model": "llama3.1-8b", "precision": "int4", "engine": "vllm",
-        "load": {"rate": 3.2, "input": 1024, "output": 256},
+        "load": {"rate": 2.5, "input": 1024, "output": 256},
     }  # fmt: skip
     found = clustersim.search(
         scenario, devices=2, objective="latency", settings={"pools": False}, jobs=1
