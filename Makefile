@@ -52,7 +52,7 @@ test: $(STAMP) ## run the tests, except those marked large
 	@$(TESTED) -m "not large" $(PYTEST)
 
 test-large: $(STAMP) ## run the tests marked large, except further random cases
-	@$(TESTED) -m "large and not exhaustive" $(PYTEST)
+	@$(TESTED) tests -m "large and not exhaustive" $(PYTEST)
 
 test-exhaustive: $(STAMP) ## run the further random cases of large tests: half an hour
 	@$(TESTED) -m exhaustive $(PYTEST)

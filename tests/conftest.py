@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from functools import cache
 
 import pytest
 from hypothesis import settings
@@ -36,6 +37,21 @@ def browser():
     yield from browsers.started()
 
 
+@cache
+def _may_have_large(file):
+    """Return whether a file has a word by which tests are marked ``large``."""
+    text = file.read_text(encoding="utf-8")
+    return any(word in text for word in ("mark.large", "LARGE", "random_cases"))
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave files without large tests out where these alone run."""
+    alone = config.option.markexpr.startswith("large") and collection_path.suffix == ".py"
+    return True if alone and not _may_have_large(collection_path) else None
+
+
 def pytest_collection_modifyitems(items):
     """Put the tests marked ``large`` first, so that none of them runs alone at the end."""
+    large = [item for item in items if item.get_closest_marker("large")]
+    assert all(_may_have_large(item.path) for item in large), "a file that test-large leaves out"
     items.sort(key=lambda item: item.get_closest_marker("large") is None)
