@@ -238,7 +238,7 @@ class StepCosts:
         if decode is not None:
             seconds += decode(batch.context / batch.sequences)
         if batch.prompts:
-            seconds += sum(self._processed(batch.prompts, times))
+            seconds += self._attended(batch.prompts, times) + self._gathered(batch.prompts, times)
         return seconds
 
     @property
@@ -349,9 +349,8 @@ class StepCosts:
             parts["kv"] = times.decode(own, context / sequences, prompts=bool(prompts))
             parts["context"] = self._combined(own, times)
         if prompts:
-            processed, gathered = self._processed(prompts, times)
-            parts["prefill"] = share * processed
-            parts["context"] += share * gathered
+            parts["prefill"] = share * self._attended(prompts, times)
+            parts["context"] += share * self._gathered(prompts, times)
         return parts
 
     def _own(self, sequences: int, share: float = 1.0) -> float:
@@ -378,12 +377,11 @@ class StepCosts:
         own = self._own(sequences)
         return seconds + self._combined(own, times), times.decodes(own, prompts=bool(prompts))
 
-    def _processed(self, prompts: Sequence[Prompt], times: StageTimes) -> tuple[float, float]:
-        """Return the times of attention of prompts, and of a gather over a context group [s]."""
+    def _gathered(self, prompts: Sequence[Prompt], times: StageTimes) -> float:
+        """Return the time to gather keys and values of prompts over a context group [s]."""
         if self._context == 1:
-            return self._attended(prompts, times), 0.0
-        keys = self._largest([prompt.tokens + prompt.before for prompt in prompts])
-        return self._attended(prompts, times), times.gathered(keys)
+            return 0.0
+        return times.gathered(self._largest([prompt.tokens + prompt.before for prompt in prompts]))
 
     def _attended(self, prompts: Sequence[Prompt], times: StageTimes) -> float:
         """Return the time of attention of prompts, which one kernel of a layer runs [s]."""

@@ -95,11 +95,12 @@ class Line:
         stretches: list[Stretch] = []
         while True:
             knot = bisect_right(at, x, 1, self._last + 1) - 1
-            value = values[knot] + slopes[knot] * (x - at[knot])
-            half = slopes[knot] * width / 2
-            steps = count
-            if knot < self._last and x + count * width > at[knot + 1]:
-                steps = min(count, max(1, ceil((at[knot + 1] - x) / width)))
+            slope = slopes[knot]
+            value, half = values[knot] + slope * (x - at[knot]), slope * width / 2
+            if knot == self._last or x + count * width <= at[knot + 1]:
+                stretches.append((start, value, half, count))
+                return stretches
+            steps = min(count, max(1, ceil((at[knot + 1] - x) / width)))
             stretches.append((start, value, half, steps))
             count -= steps
             if not count:

@@ -144,9 +144,9 @@ class Batcher:
 
         As requests arrive, they are at most twice the steps since the last one.
         """
-        rules, ((request, tokens), *others) = self._rules, run.chunks
+        rules, (request, tokens) = self._rules, run.chunks[0]
         filled = tokens >= rules.budget - (self.sequences.count if rules.mixed else 0)
-        if others or self.recomputed or not filled:
+        if not filled or self.recomputed or len(run.chunks) > 1:
             return 0
         whole = -((request.processed - request.prompt) // tokens) - 2
         return min(MOST_FOLLOWING, 2 * self.undisturbed, whole)

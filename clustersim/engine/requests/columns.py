@@ -30,10 +30,10 @@ class Columns:
     """
 
     def __init__(self, types: Mapping[str, str], room: int = ROOM) -> None:
-        self._columns: dict[str, NDArray[Any]] = {
-            name: np.empty(room, kind) for name, kind in types.items()
-        }
         self._room, self._length = max(1, room), 0
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.empty(self._room, kind) for name, kind in types.items()
+        }
 
     def __len__(self) -> int:
         return self._length
