@@ -74,7 +74,8 @@ def first_token_times(requests: CompletedRequests) -> Floats:
 
 def times_per_token(requests: CompletedRequests) -> Floats:
     """Return (latency - first) / (output - 1) of requests with more than one token [s]."""
-    further, seconds = requests.output - 1, requests.finish - requests.first
+    further, seconds = requests.output, requests.finish - requests.first
+    further -= 1
     more = further > 0
     if not more.all():
         further, seconds = further[more], seconds[more]
@@ -93,8 +94,10 @@ def goodput_of(
     """
     if limits is None or (limits.ttft is None and limits.tpot is None):
         return None
-    first, each = first_token_times(requests), requests.finish - requests.first
-    each /= np.maximum(1, requests.output - 1)
+    each, further = requests.finish - requests.first, requests.output
+    further -= 1
+    each /= np.maximum(1, further, out=further)
+    first = first_token_times(requests)
     early = np.ones(len(first), bool) if limits.ttft is None else first <= limits.ttft
     quick = np.ones(len(first), bool) if limits.tpot is None else each <= limits.tpot
     both = early & quick
