@@ -93,9 +93,9 @@ def random_step(rng, most_nodes, names=None):
     framework, model = rng.choice(offered), rng.choice(models(experts))
     plan = random_layout(rng, devices_of_node(cluster) * nodes, experts)
     micro, count = rng.choice([1, 2]), rng.choice([1, 4, 2 * plan["pipeline"]])
-    schedules, zero = (
+    schedules, zero, axes = (
         {"value": offered, "assumed": "any may be simulated"}
-        for offered in (sorted(SCHEDULES), [0, 1, 2, 3])
+        for offered in (sorted(SCHEDULES), [0, 1, 2, 3], ["tensor", "pipeline"])
     )
     step = {
         "title": "random",
@@ -108,7 +108,7 @@ def random_step(rng, most_nodes, names=None):
             "sequence": rng.choice([128, 1000, 2048]),
         },
         "precision": rng.choice(sorted(record("framework", framework)["state"])),
-        "framework": {"name": framework, "schedules": schedules, "zero": zero},
+        "framework": {"name": framework, "schedules": schedules, "zero": zero, "axes": axes},
         "fold": rng.random() < 0.9,
     }
     if rng.random() < 0.6:

@@ -132,7 +132,7 @@ def _reason(launch: LaunchArguments, key: str, other: Any) -> str:
 
 # --- values with an effect ------------------------------------------------------------------------
 
-OFFERED: Final = frozenset({"schedules", "zero", "context", "formats"})
+OFFERED: Final = frozenset({"schedules", "zero", "axes", "context", "formats"})
 """Keys of a profile that state what it offers."""
 
 COUNTED: Final = frozenset(

@@ -36,7 +36,7 @@ def plan_problems(
 ) -> list[str]:  # fmt: skip
     """Return why a layout does not fit its model, its batch, its machine or its framework."""
     return [
-        *_offered(plan, framework.zero, where),
+        *_offered(plan, framework, where),
         *_sharding(plan, model, where),
         *_model(plan, model, where),
         *_tensor(plan, model, where),
@@ -86,13 +86,21 @@ def _device_list(devices: Sequence[int], ranks: int, where: Where) -> list[str]:
     return problems
 
 
-def _offered(plan: Plan, zero: Sequence[int], where: Where) -> list[str]:
-    if plan.zero in zero:
-        return []
-    return [
-        f"{where('plan', 'zero')}: {plan.zero} is not offered by the framework"
-        f" (it offers {listed(zero)})"
+def _offered(plan: Plan, framework: FrameworkRecord, where: Where) -> list[str]:
+    """Check the ZeRO stage and the axes that a framework has."""
+    problems = [
+        f"{where('plan', axis)}: {degree} is not offered by '{framework.name}', which divides"
+        f" models over {listed(['data', *framework.axes])} (take {axis}: 1, or another framework;"
+        " framework.axes states what code of your own adds)"
+        for axis, degree in (("tensor", plan.tensor), ("pipeline", plan.pipeline))
+        if degree > 1 and axis not in framework.axes
     ]
+    if plan.zero not in framework.zero:
+        problems.append(
+            f"{where('plan', 'zero')}: {plan.zero} is not offered by the framework"
+            f" (it offers {listed(framework.zero)})"
+        )
+    return problems
 
 
 def _sharding(plan: Plan, model: Transformer, where: Where) -> list[str]:

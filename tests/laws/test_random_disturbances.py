@@ -168,7 +168,7 @@ GATHERED = {
     "plan": {"tensor": 2, "pipeline": 1, "data": 4, "zero": 3},
     "batch": {"global": 12, "micro": 1, "sequence": 512},
     "precision": "bf16",
-    "framework": "llm-foundry",
+    "framework": {"name": "llm-foundry", "axes": {"value": ["tensor"], "assumed": "added"}},
 }
 
 

@@ -90,7 +90,7 @@ def test_blocks_are_replayed_where_software_states_its_tensors():
 @pytest.mark.parametrize("split", ["plan.pipeline=2", "plan.tensor=2"])
 def test_a_part_of_a_model_has_no_replay(split):
     """The blocks are those of a whole model; a stage and a part of a layer have a share unused."""
-    part = ["plan.data=1", "plan.zero=0", split]
+    part = ["plan.data=1", "plan.zero=0", "framework.axes=[tensor, pipeline]", split]
     parts = estimate_memory(built(*part)).fullest.parts
 
     assert reserved(*part) is None

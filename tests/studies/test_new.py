@@ -13,10 +13,17 @@ import pytest
 
 import clustersim
 from clustersim.catalog.finding import entry_names
+from clustersim.errors import PlanError
 from clustersim.plan.checks import divisors
 from clustersim.scenario.load import load_any
 from clustersim.scenario.machine import load_cluster
-from clustersim.studies.new import Machine, new_scenario, service_draft, step_draft
+from clustersim.studies.new import (
+    Machine,
+    new_scenario,
+    service_draft,
+    step_draft,
+    with_settings,
+)
 from clustersim.studies.new.draft import STEP_TOKENS, usual_batch
 from clustersim.studies.new.text import file_text
 from commands import output, rejected
@@ -137,6 +144,29 @@ def test_the_command_writes_a_file_that_runs_and_replaces_none(capsys, here):
     assert "sequence: 1024" in file.read_text(encoding="utf-8")
 
 
+def test_values_that_are_stated_are_neither_searched_nor_assumed():
+    """`new` had no ``--set``: adapters needed a file of one's own."""
+    draft = step_draft(Machine("llama3.1-8b", "desktop-2x4090"), 2048, None, "fsdp-qlora")
+    stated = ["finetune.method=qlora", "batch.global=16", "recompute=full"]
+    found = new_scenario(with_settings(draft, stated))
+
+    assert found.scenario["finetune"]["method"] == "qlora"
+    assert found.scenario["batch"]["global"] == 16
+    assert found.scenario["recompute"] == "full"
+    assert "batch.global" not in found.scenario["assumed"]
+
+
+@pytest.mark.parametrize("framework", ["pytorch-fsdp", "fsdp-qlora", "llm-foundry", "deepspeed"])
+def test_the_best_layout_had_a_pipeline_that_its_framework_does_not_have(framework):
+    """FSDP has neither stages nor tensor groups: 8B on two cards was divided in two stages."""
+    draft = step_draft(Machine("llama3-8b", "dgx-h100"), 2048, 64, framework)
+    best = new_scenario(draft).search.ranked[0].set_
+
+    assert (best["plan.tensor"], best["plan.pipeline"]) == (1, 1)
+    with pytest.raises(PlanError, match=r"plan\.pipeline: 2 is not offered by .* over data \(take"):
+        clustersim.simulate({**draft.data, "plan": {"pipeline": 2, "data": 4, "zero": 3}})
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -155,6 +185,8 @@ def test_the_command_writes_a_file_that_runs_and_replaces_none(capsys, here):
         ),
         ("--model llama3-8b --cluster dgx-h100 --rate 2 --batch 3", "--batch: has no effect on a"),
         ("--model llama3-8b --cluster dgx-h100 --rate 2 --concurrency 3", "has one load"),
+        ("--model llama3-8b --cluster dgx-h100 --set cluster.nodes=2", "(use --nodes)"),
+        ("--model llama3-8b --cluster dgx-h100 --set plan.tenso=2", "plan.tenso: unknown key"),
     ],
 )
 def test_wrong_options_are_one_line_and_write_nothing(capsys, here, words, message):

@@ -320,7 +320,8 @@ class FrameworkRecord(Record):
     most; that of the device if missing.  `launches_wait` is whether the host waits for each kernel
     before it issues the next, so that its time adds to that of the device.  `context` is the
     methods by which ranks can share a sequence, and `experts` how layers with experts run; neither
-    is offered if missing.  `libraries` is the collective libraries of the machines that its figures
+    is offered if missing.  `axes` is the axes over which it divides a model, next to data; all if
+    missing.  `libraries` is the collective libraries of the machines that its figures
     are of, by their `software`; any if missing.  `algorithms_off` is what its launch scripts turn
     off in these libraries; nothing if missing.  `launch` is the arguments of a job, by the program
     that it is launched as, null where that of the extended file is none of this one.
@@ -332,6 +333,7 @@ class FrameworkRecord(Record):
     algorithms_off: Usual[tuple[Algorithm, ...]] = ()
     schedules: Fact[list[str]]
     zero: Fact[list[int]]
+    axes: Usual[tuple[Literal["tensor", "pipeline"], ...]] = ("tensor", "pipeline")
     vocab_multiple: Fact[Count]
     dispatch: Fact[Seconds]
     dispatch_backward: Fact[Seconds] | None = None

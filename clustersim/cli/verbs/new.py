@@ -1,12 +1,13 @@
 """`clustersim new`: a first scenario with the best layout that fits, as a file that explains it."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from clustersim.cli.options import command_line, option, print_json, print_rows
+from clustersim.cli.options import Settings, command_line, option, print_json, print_rows
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 
@@ -38,6 +39,7 @@ def new(
     input: Annotated[int | None, option("N", "Tokens of a prompt of a service [1024].")] = None,
     output: Annotated[int | None, option("N", "Tokens that a request generates [256].")] = None,
     engine: Annotated[str | None, option("NAME", "Engine of a service [vllm].")] = None,
+    settings: Settings = None,
     seconds: Annotated[
         float, typer.Option(metavar="S", help="End the search with the best so far [s].")
     ] = 30.0,
@@ -68,7 +70,16 @@ def new(
     place = out or Path(
         f"{machine['model']}-{machine['cluster']}{'-serving' if serve else ''}.yaml"
     )
-    _write(place, machine, load | {"precision": precision}, serve, seconds, force, as_json)
+    _write(
+        place,
+        machine,
+        load | {"precision": precision},
+        serve,
+        settings or (),
+        seconds,
+        force,
+        as_json,
+    )
 
 
 def _write(
@@ -76,13 +87,20 @@ def _write(
     machine: dict[str, Any],
     load: dict[str, Any],
     serve: bool,
+    settings: Sequence[str],
     seconds: float,
     force: bool,
     as_json: bool,
 ) -> None:
     """Search the layout, write the file and print why."""
     from clustersim.catalog.writing import check_new, write_new
-    from clustersim.studies.new import Machine, new_scenario, service_draft, step_draft
+    from clustersim.studies.new import (
+        Machine,
+        new_scenario,
+        service_draft,
+        step_draft,
+        with_settings,
+    )
     from clustersim.studies.new.text import file_text, rows
 
     check_new(place, force=force)
@@ -93,10 +111,10 @@ def _write(
         draft = service_draft(used, load["rate"], load["concurrency"], lengths, load["engine"])
     else:
         draft = step_draft(used, load["sequence"], load["batch"], load["framework"])
-    new = new_scenario(draft, seconds)
+    new = new_scenario(with_settings(draft, settings), seconds)
     given = {**values, **{name: value for name, value in load.items() if value is not None}}
     texts = {name: f"{value}" for name, value in given.items()}
-    command = command_line("new", ["--serve"] if serve else [], **texts)
+    command = command_line("new", ["--serve"] if serve else [], **texts, set=settings)
     write_new(place, file_text(new, command), force=force)
     if as_json:
         print_json(new)

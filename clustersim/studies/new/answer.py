@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clustersim.answers import record
+from clustersim.catalog.changes import changes_of
 from clustersim.errors import ScenarioError
 from clustersim.scenario.load import Loaded, from_mapping
 from clustersim.scenario.schema import PlanFile
@@ -93,7 +94,7 @@ def _searched(draft: Draft, seconds: float, limits: Limits = ()) -> SearchAnswer
         objective=draft.objective,
         free=draft.free,
         limits=limits,
-        settings=draft.fixed,
+        settings=[*changes_of(draft.fixed), *draft.changes],
         seconds=seconds,
         top=2,
         jobs=1,

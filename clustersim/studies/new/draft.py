@@ -4,9 +4,11 @@ model, machine, sequence --usual values--> Draft --search--> layout
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Final
 
+from clustersim.catalog.changes import Change, Settings, changes_of
+from clustersim.catalog.reading import dotted
 from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.catalog.records.models import ModelRecord
 from clustersim.errors import ScenarioError
@@ -38,6 +40,16 @@ LENGTHS: Final = {"input": 1024, "output": 256}
 USERS: Final = 64
 """Users that are assumed where no load is stated."""
 
+OPTIONS: Final = {
+    "model": "--model",
+    "cluster": "--cluster",
+    "cluster.name": "--cluster",
+    "cluster.nodes": "--nodes",
+    "framework": "--framework",
+    "engine": "--engine",
+}
+"""Keys on which drafts depend, and the options that state them."""
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -49,6 +61,7 @@ class Draft:
     assumed : keys that are not stated, with the reason
     free : values of keys that are searched, as of `search`
     fixed : keys that are not searched, with their values
+    changes : further values that are stated
     devices : of the nodes
     objective : by which a layout is the best of the whole machine
     """
@@ -57,6 +70,7 @@ class Draft:
     assumed: dict[str, str]
     free: tuple[str, ...]
     fixed: dict[str, Any] = field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
     devices: int = 0
     objective: str = "tokens_per_s"
 
@@ -140,7 +154,7 @@ def step_draft(
     sizes = {"global": batch or usual_batch(tokens, devices), "micro": 1, "sequence": tokens}
     data |= {"plan": {}, "batch": sizes, "framework": profile}
     free, fixed = _layouts(use, model, record, tokens)
-    return Draft(data, assumed, free, fixed, devices)
+    return Draft(data, assumed, free, fixed, devices=devices)
 
 
 def _sequences(model: ModelRecord, tokens: int) -> str:
@@ -233,7 +247,25 @@ def service_draft(
     devices = use.nodes * use.node.devices
     # at a rate all layouts that sustain it have the same throughput
     objective = "tokens_per_s" if rate is None else "latency"
-    return Draft(data, assumed, free, {"pools": False}, devices, objective)
+    return Draft(data, assumed, free, {"pools": False}, (), devices, objective)
+
+
+def with_settings(draft: Draft, settings: Settings) -> Draft:
+    """Return a draft with further values, which are neither assumed nor searched.
+
+    Raises
+    ------
+    ScenarioError
+        for a key that an option states.
+    """
+    changes = changes_of(settings)
+    stated = {dotted(change.path) for change in changes}
+    for key in stated & OPTIONS.keys():
+        raise ScenarioError(f"--set {key}: is stated by an option (use {OPTIONS[key]})")
+    free = tuple(each for each in draft.free if each.partition("=")[0] not in stated)
+    fixed = {key: value for key, value in draft.fixed.items() if key not in stated}
+    assumed = {key: why for key, why in draft.assumed.items() if key not in stated}
+    return replace(draft, changes=changes, free=free, fixed=fixed, assumed=assumed)
 
 
 def _model(name: str) -> ModelRecord:

@@ -76,6 +76,8 @@ def scenario_of(case: Case, recompute: str | None = None) -> Loaded:
 def _software(settings: Settings, pipelined: dict[str, Any]) -> dict[str, Any]:
     """Return the options of the software that follow from the settings of a run."""
     options = dict(pipelined) if (settings.pipeline or 1) > 1 else {}
+    axes = [axis for axis in ("tensor", "pipeline") if (getattr(settings, axis) or 1) > 1]
+    options |= {"framework.axes": axes} if axes else {}
     if settings.schedule is not None:
         options["framework.schedules"] = [settings.schedule]  # it ran, so it was offered
     if settings.zero is not None and "zero" not in settings.assumed:

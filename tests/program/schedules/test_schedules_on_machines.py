@@ -150,6 +150,7 @@ def test_gradients_are_pushed_with_the_weights_part():
         "plan.data=96",
         "batch.global=384",
         "framework.schedules=[zb-h1]",
+        "framework.axes=[tensor, pipeline]",
     ]
     job = build_job(load("zero3-175b", [*settings, "plan.schedule=zb-h1"]))
     whole, inputs, weights = (
