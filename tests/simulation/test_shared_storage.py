@@ -8,6 +8,8 @@ import pytest
 import clustersim
 from clustersim.errors import ScenarioError
 from clustersim.program.operations import Operations
+from clustersim.scenario.machine import load_cluster
+from clustersim.simulation.training_run.checkpoint_flows import storage_of
 from tests.commands import rejected
 
 JOB = {
@@ -96,6 +98,15 @@ def test_an_assumed_storage_is_stated():
     """Where the cluster states none; and not where no job uses it."""
     assert "cluster.storage" in shared(traffic("write", 1), storage=None).assumed
     assert not shared(JOB, storage=None).assumed
+
+
+def test_a_rack_had_the_assumed_storage_of_one_node():
+    """72 devices are nine nodes of the architecture; they had the client of one."""
+    machines = ("gb200-nvl72", 4), ("dgx-h100", 36)
+    rack, nodes = (storage_of(load_cluster(*machine))[0] for machine in machines)
+
+    assert rack.write.bandwidth == nodes.write.bandwidth
+    assert rack.client.write == pytest.approx(9 * nodes.client.write)
 
 
 def test_appended_graphs_run_one_after_another():

@@ -147,6 +147,19 @@ def found(tmp_path, seed, fault):
 # --- planted faults -------------------------------------------------------------------------------
 
 
+def test_a_run_whose_tenth_steps_take_twice_as_long_was_normal_without_a_word(
+    tmp_path, monkeypatch
+):
+    """It loses a tenth of its time, which the median does not show."""
+    name = next(iter(SCENARIOS))
+    monkeypatch.setattr(f"{__name__}.SLOW", dict.fromkeys(range(10, 101, 10), 2.0))
+    answer = checked(tmp_path, name, written(name, base(name).step_time_s, random.Random(3)))
+    longer = answer.log.mean_s / answer.measured["step_time_s"] - 1
+
+    assert longer == pytest.approx(0.1, abs=0.02)
+    assert f"{100 * longer:.1f} % longer: {answer.log.slow} of" in finding(answer)
+
+
 @pytest.mark.large
 def test_a_planted_fault_is_ranked_first(tmp_path):
     """A case of each fault but a late host, which is told from a slow device by chance."""

@@ -246,13 +246,13 @@ def test_the_way_back_takes_the_same_days():
 
 @pytest.mark.large
 def test_the_fewest_nodes_train_in_time():
-    """The nodes that are found take at most the days that are given; fewer than half take more."""
-    given = {"model": "llama2-7b", "tokens": 2e10, "batch_tokens": TOKENS}
+    """They take at most the days that are given, a node less takes more: 56 were named for 52."""
+    given = {"model": "llama2-7b", "tokens": 8e10, "batch_tokens": TOKENS}
     found = size("dgx-h100", days=1, **given)
-    half = size("dgx-h100", nodes=max(1, found.nodes // 2), **given)
+    fewer = size("dgx-h100", nodes=found.nodes - 1, **given)
 
     assert found.question == "devices"
-    assert found.days <= 1 < half.days
+    assert found.days <= 1 < fewer.days
 
 
 def test_no_other_size_of_the_list_has_a_lower_loss():

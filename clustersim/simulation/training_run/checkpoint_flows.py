@@ -97,13 +97,16 @@ class CheckpointTimes:
 
 
 assumed_storage: Final = (
-    "storage of a DGX SuperPOD for each 32 nodes, as NVIDIA's reference architecture of H100"
-    " recommends it (table 6, better): 20 GB/s of writes and 40 GB/s of reads, of which a node"
-    " reaches 4 and 8 GB/s"
+    "storage of a DGX SuperPOD for each 32 nodes of 8 devices, as NVIDIA's reference architecture"
+    " of H100 recommends it (table 6, better): 20 GB/s of writes and 40 GB/s of reads, of which a"
+    " node reaches 4 and 8 GB/s"
 )
 """The storage of clusters that state none: a common one, as recommended."""
 
 _UNIT_NODES: Final = 32
+
+_NODE_DEVICES: Final = 8
+"""Devices of a node of that architecture: a rack of 72 is nine of them."""
 
 
 def storage_of(cluster: ClusterUse) -> tuple[StorageFacts, Mapping[str, str]]:
@@ -111,7 +114,8 @@ def storage_of(cluster: ClusterUse) -> tuple[StorageFacts, Mapping[str, str]]:
     stated = cluster.storage
     if stated is not None and stated.write is not None:
         return stated, {}
-    units = ceil(cluster.nodes / _UNIT_NODES)
+    each = max(1.0, cluster.node.devices / _NODE_DEVICES)
+    units = ceil(cluster.nodes * each / _UNIT_NODES)
 
     def rate(gigabytes: float) -> dict[str, Any]:
         return {"value": f"{gigabytes} GB/s", "assumed": assumed_storage}
@@ -121,7 +125,7 @@ def storage_of(cluster: ClusterUse) -> tuple[StorageFacts, Mapping[str, str]]:
         "network": {"value": "separate", "assumed": assumed_storage},
         "write": {"bandwidth": rate(20 * units)},
         "read": {"bandwidth": rate(40 * units)},
-        "client": {"write": rate(4), "read": rate(8)},
+        "client": {"write": rate(4 * each), "read": rate(8 * each)},
     }
     local = {} if stated is None else {"local": stated.local}
     storage = StorageFacts.model_validate(assumed).model_copy(update=local)
@@ -264,7 +268,7 @@ class _Saving:
         return max(amounts) * self._job.cluster.node.devices
 
     def _moved(self, *, reads: bool = False) -> tuple[float, str]:
-        """Return when the last flow between ranks and storage ends [s], and what limits it."""
+        """Return when the last flow between ranks and storage ends [s], and what limits it most."""
         storage = self._storage
         rate = storage.read if reads else storage.write
         assert rate is not None, "a system that is written is read"
@@ -280,7 +284,7 @@ class _Saving:
         ]
         seconds = max(contended_seconds(flows, (), [rate.achieved]), default=0.0)
         alone = max((nbytes / cap for _, nbytes in amounts), default=0.0)
-        limit = "NICs of the nodes" if seconds <= alone * (1 + 1e-9) else "storage servers"
+        limit = "NICs of the nodes" if 2 * alone >= seconds else "storage servers"
         if limit != "storage servers" and not self._on_fabric():
             limit = "clients of the storage"
         return seconds, limit

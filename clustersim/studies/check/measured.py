@@ -30,6 +30,9 @@ DEVIATION: Final = 1.4826
 SLOWEST: Final = 5
 """Slow steps that are named."""
 
+LONG: Final = 1.2
+"""Times of the median from which on a step is counted as a slow one."""
+
 LEAST_FOR_DRIFT: Final = 9
 """Steps from which on a drift is stated: three for each third."""
 
@@ -86,6 +89,8 @@ class LogSummary:
     error : standard error of the median, over the median; null of fewer than two
     drift : median of the last third over that of the first, less one; null of few steps
     slowest : the slowest of the steady steps
+    slow : steady steps of more than `LONG` times the median
+    mean_s : mean time of the steady steps [s]
     steps : all steps with their times
     """
 
@@ -99,6 +104,8 @@ class LogSummary:
     error: float | None
     drift: float | None
     slowest: tuple[TimedStep, ...]
+    slow: int
+    mean_s: float
     steps: tuple[TimedStep, ...]
 
 
@@ -133,6 +140,8 @@ def measure(log: Log, work: Work) -> tuple[LogSummary, dict[str, float]]:
         error=None if spread is None else sqrt(pi / 2 / len(seconds)) * spread,
         drift=_drift(seconds.tolist()),
         slowest=tuple(slowest),
+        slow=int((seconds > LONG * centre).sum()),
+        mean_s=float(seconds.mean()),
         steps=tuple(timed),
     )
     lines = {step.line for step in steady}

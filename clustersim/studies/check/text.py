@@ -32,6 +32,9 @@ FACTORS: Final[Mapping[str, str]] = {
 }
 """Factors of an anchor in words."""
 
+APART: Final = 1.02
+"""Mean over median of the steps from which on the verdict names both."""
+
 SENTENCES: Final[Mapping[str, str]] = {
     "normal": "is normal for this layout",
     "slow": "is slow for this layout",
@@ -46,16 +49,29 @@ def finding(answer: CheckAnswer) -> str:
     seconds = answer.measured.get("step_time_s")
     if seconds is None or answer.interval is None:
         return f"{answer.file} next to {answer.name}: {counted(len(answer.predicted), 'measure')}"
+    step = f"a step of {format_seconds(seconds)}"
     if answer.agrees:
         predicted = answer.predicted["step_time_s"]
         close = percent(max(seconds / predicted, predicted / seconds) - 1)
         return (
-            f"a step of {format_seconds(seconds)} is normal: it agrees with the predicted"
-            f" {format_seconds(predicted)} within {close} ({_range(answer.interval)})"
+            f"{step} is normal: it agrees with the predicted {format_seconds(predicted)} within"
+            f" {close} ({_range(answer.interval)}){_apart(answer, seconds)}"
         )
     return (
-        f"a step of {format_seconds(seconds)} {SENTENCES[answer.verdict]}{_place(answer)}"
-        f" ({change_of(answer, seconds)}; {_range(answer.interval)})"
+        f"{step} {SENTENCES[answer.verdict]}{_place(answer)} ({change_of(answer, seconds)};"
+        f" {_range(answer.interval)}){_apart(answer, seconds)}"
+    )
+
+
+def _apart(answer: CheckAnswer, median: float) -> str:
+    """Return that single slow steps make a run slower than its median step."""
+    log = answer.log
+    if log is None or log.mean_s < APART * median:
+        return ""
+    longer = f"{percent(log.mean_s / median - 1)} longer"
+    return (
+        f"; but the mean step takes {format_seconds(log.mean_s)}, {longer}: {log.slow} of"
+        f" {log.steady} steps are slow"
     )
 
 

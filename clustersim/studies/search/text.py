@@ -14,7 +14,7 @@ from clustersim.studies.search.answer import (
     RankedLayout,
     SearchAnswer,
 )
-from clustersim.units import GIB, counted, format_number, format_seconds
+from clustersim.units import counted, format_number, format_seconds
 
 SHOWN: Final = 10
 """Number of layouts that are printed; half as many rules are."""
@@ -142,26 +142,26 @@ def _devices(answer: SearchAnswer) -> list[Line]:
 
 
 def _margin(answer: SearchAnswer) -> list[Line]:
-    """Return how to search with a margin, where the best has less than predictions can be off."""
+    """Return the best layout with room, where the best has less than predictions can be off."""
     if not isinstance(answer.best, BestRun):
         return []
     memory = answer.best.memory
     if not memory.tight or memory.errors.above is None:
         return []
-    text = (
-        f"the best is {memory.verdict}; with a margin of that:"
-        f" --limit 'memory<={int(memory.capacity_bytes / memory.errors.above / GIB)}GiB'"
-    )
-    return [Line("margin", text, caution=True), *_roomy(answer)]
+    room = memory.capacity_bytes / memory.errors.above
+    text = f"the best has less room than predictions of memory can be off ({memory.verdict})"
+    return [Line("margin", text, caution=True), *_roomy(answer, room)]
 
 
-def _roomy(answer: SearchAnswer) -> list[Line]:
-    """Return the best layout with that margin."""
+def _roomy(answer: SearchAnswer, room: float) -> list[Line]:
+    """Return the best layout with that margin: its need leaves it, whatever the allocator holds."""
     if answer.roomy is None:
         none = "no layout has that margin" if answer.roomy_proven else "none was replayed in time"
         return [Line("with margin", none)]
     layout, best = format_layout_values(answer.roomy.set_), answer.ranked[0].measures
     unsure = "" if answer.roomy_proven else " (the time was over: another one may be better)"
+    if answer.roomy.measures["memory_peak_bytes"] > room:
+        unsure += "; its allocator can give back what is more than its need"
     return [roomy_row(answer.kinds, answer.by, best, layout, answer.roomy.measures, unsure)]
 
 

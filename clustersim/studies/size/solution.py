@@ -45,6 +45,9 @@ MOST_ROUNDS: Final = 8
 SAME: Final = 0.02
 """Relative change of parameters at which the fixed point ends."""
 
+NEAREST_NODES: Final = 1 / 32
+"""By how much fewer nodes than the answer's may train in time as well, relative to them."""
+
 FACTORS: Final = (0.25, 0.5, 2.0, 4.0)
 """Other sizes that are compared with the optimum."""
 
@@ -281,7 +284,7 @@ def _trained(model: str, machine: Machine) -> Trained:
 def _fewest_nodes(
     machine: Machine, request: Sizing, model: str, tokens: float, days: float
 ) -> tuple[Machine, ModelSteps]:
-    """Return the smallest machine with which a model trains in time: powers of 2, then quarters."""
+    """Return the smallest machine with which a model trains in time, to `NEAREST_NODES`."""
     most = machine.record(None).nodes  # of the whole machine
 
     def steps_on(nodes: int) -> ModelSteps | None:
@@ -289,19 +292,23 @@ def _fewest_nodes(
         steps = None if trained is None else request.on_tokens(trained, tokens)
         return steps if steps is not None and steps.days <= days else None
 
-    nodes, steps = 1, None
     least = least_nodes(model, machine, tokens, days * DAY)
-    if least <= 1:
-        steps = steps_on(1)
-    while steps is None and nodes * 2 <= most:
-        nodes *= 2
+    nodes, too_few = 1, 0
+    steps = steps_on(1) if least <= 1 else None
+    while steps is None and nodes < most:
+        nodes, too_few = min(2 * nodes, most), nodes
         steps = steps_on(nodes) if least <= nodes else None
     if steps is None:
         raise ScenarioError(
             f"--days {days:g}: {model} does not train on {tokens:.3g} tokens in this time on up to"
             f" {nodes:,} nodes of {machine.cluster} (use more days)"
         )
-    for fewer in sorted({nodes * quarters // 8 for quarters in (5, 6, 7)} - {nodes}):
-        if fewer > nodes // 2 and (better := steps_on(fewer)) is not None:
-            return replace(machine, nodes=fewer), better
+    too_few = max(too_few, math.ceil(least) - 1)
+    while nodes - too_few > max(1, NEAREST_NODES * nodes):
+        fewer = (nodes + too_few) // 2
+        better = steps_on(fewer)
+        if better is None:
+            too_few = fewer
+        else:
+            nodes, steps = fewer, better
     return replace(machine, nodes=nodes), steps

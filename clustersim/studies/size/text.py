@@ -56,7 +56,8 @@ def finding(answer: SizeAnswer) -> str:
 def rows(answer: SizeAnswer) -> Iterator[Row]:
     """Return the lines of a sizing."""
     law = answer.laws[0]
-    yield Row("machine", f"{counted(answer.nodes, 'node')} of {answer.cluster}")
+    fewest = ", the fewest to 3 %" if answer.question == "devices" else ""
+    yield Row("machine", f"{counted(answer.nodes, 'node')} of {answer.cluster}{fewest}")
     yield Row("budget", _budget(answer))
     note = f"; {law.note}" if law.note else ""
     chosen = "" if answer.law != DEFAULT_LAW else " (the default; --law names another)"
