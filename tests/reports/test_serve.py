@@ -131,3 +131,33 @@ def test_a_time_near_saturation_had_an_interval_of_14741_percent():
     assert _with_interval(times, "mean", 2.0) == "2 s +/- 25 %"
     assert _with_interval(times, "p50", 2.0) == "2 s (uncertain)"
     assert _with_interval(times, "p99", 2.0) == "2 s"
+
+
+H200 = "llama3-8b-h100-formats"
+LENGTHS = {"input": 512, "output": 128}
+OPEN = LENGTHS | {"rate": 10.0}
+
+
+def of_machine(name, load=OPEN):
+    """Return a small service on a machine, and its line of cost."""
+    found = serve(H200, {"cluster": {"name": name, "nodes": 1}, "load": load})
+    return found, next(row.text for row in rows(found) if row.label == "energy, cost")
+
+
+def test_the_cost_of_a_service_had_neither_its_quotes_nor_why_it_is_missing():
+    """One quote of H200 is three times those of H100; none of B200 left the cost out silently."""
+    quoted, text = of_machine("dgx-h200")
+    missing, reason = of_machine("dgx-b200")
+
+    assert text.endswith(f" USD per device and hour: {quoted.cost.quote}")
+    assert "a single quote of " in text
+    assert reason.endswith(f"; cost not known: {missing.answer.unavailable['cost']}")
+
+
+def test_the_throughput_of_a_sustained_rate_had_an_interval():
+    """It is the rate times the tokens of a request; with users it is a prediction."""
+    sustained, _ = of_machine("dgx-h100")
+    users, _ = of_machine("dgx-h100", LENGTHS | {"concurrency": 8, "requests": 16})
+
+    assert sustained.rates["output_tokens_per_s"] == pytest.approx(1280)
+    assert {*users.intervals} - {*sustained.intervals} == {"output_tokens_per_s"}

@@ -264,9 +264,10 @@ def _energy(result: "ServeResult") -> list[Row]:
     if not isinstance(cost, str):
         rate = cost.total_tokens_per_usd if prompts_only else cost.output_tokens_per_usd
         texts.append(
-            f"{format_number(1e6 / rate, 3)} USD for a million of them at"
-            f" {format_number(cost.usd_per_device_hour, 3)} USD for a device and hour"
+            f"{format_number(1e6 / rate, 3)} USD for a million of them, at {cost.rate_text}"
         )
+    elif result.replayed is not None:
+        texts.append(f"cost not known: {cost}")
     return [Row("energy, cost", "; ".join(texts))] if texts else []
 
 

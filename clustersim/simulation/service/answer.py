@@ -369,7 +369,8 @@ class ServeAnswer:
     curve : the service over its load; empty unless loads were given
     expectations : limits of the section `expect` of the scenario, and whether each is held
     intervals : where measured services like it are expected, by key: means of `ttft_s`, `tpot_s`
-        and `latency_s`, and `output_tokens_per_s`; those that are null have none
+        and `latency_s`, and `output_tokens_per_s`, unless a rate that is sustained states it;
+        those that are null have none
     nearest : measured services that are most like it, with the errors of their predictions
     """
 

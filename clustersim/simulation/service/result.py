@@ -300,7 +300,10 @@ class ServeResult(Presentable):
 
     @property
     def intervals(self) -> dict[str, Bounds]:
-        """Where measured services like it are expected, by key of the answer."""
+        """Where measured services like it are expected, by key of the answer.
+
+        A rate of requests that is sustained states the throughput, which has no interval then.
+        """
         times: dict[str, tuple[Metric, Statistics | None]] = {
             "ttft_s": ("ttft", self.ttft),
             "tpot_s": ("tpot", self.tpot),
@@ -313,7 +316,7 @@ class ServeResult(Presentable):
             if time is not None
         }
         rate = self.rates.get("output_tokens_per_s")
-        if rate is not None:
+        if rate is not None and (self.steady is None or not self.steady.stable):
             reach = shipped_reach(traits, "throughput")
             found["output_tokens_per_s"] = bounds(rate, reach, is_rate=True)
         return found
