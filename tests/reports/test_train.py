@@ -166,3 +166,16 @@ def test_low_goodput_has_its_reason(capsys, tmp_path):
     scheduling = "--set", "training.restart.scheduling=1 d"
 
     assert "tends to zero" in output(capsys, *FAST, *scheduling, "--out", tmp_path / "out")
+
+
+@pytest.mark.parametrize("scheduling", [None, "5 min"])
+def test_restarts_that_take_no_time_were_not_among_what_is_assumed(scheduling):
+    """Without `training.restart` nothing is detected, scheduled or initialised in any time."""
+    restart = {} if scheduling is None else {"restart": {"scheduling": scheduling}}
+    training = {"steps": 1000, "failures": "rsc-1", "replications": 2, **restart}
+    found = train("frontier-22b", {"training": training})
+    no_time = "restart assumed detection, scheduling and initialisation take no time"
+
+    assert ("training.restart" in found.assumed) == (scheduling is None)
+    assert (no_time in _rows(found)["failures"]) == (scheduling is None)
+    assert "spares assumed without limit" in _rows(found)["failures"]

@@ -25,7 +25,8 @@ from clustersim.units import (
     short_count,
 )
 
-SPARES: Final = "training.spares"
+ASSUMED: Final = {"training.restart": "restart", "training.spares": "spares"}
+"""What may be assumed of failures, by key."""
 
 NAMED: Final = 3
 """Causes of failures, and parts of the run, that a line names."""
@@ -115,7 +116,11 @@ def _failures(answer: TrainAnswer) -> str:
         + (f", and {planned:,.0f} planned stops" if planned > 0.5 else "")
         + f"; restart {format_duration(answer.restart_s)}; {named}"
         + (f" and {counted(more, 'more cause')}" if more > 0 else "")
-        + (f"; spares assumed {spares}" if (spares := answer.assumed.get(SPARES)) else "")
+        + "".join(
+            f"; {name} assumed {answer.assumed[key]}"
+            for key, name in ASSUMED.items()
+            if key in answer.assumed
+        )
     )
 
 

@@ -141,7 +141,7 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
         calendar=_calendar(whole),
         warnings=tuple(warnings_of(whole)),
         published=tuple(_published(whole, accounting, interruptions)),
-        assumed={**result.assumed, **whole.times.assumed, **_spares(whole)},
+        assumed={**result.assumed, **whole.times.assumed, **_recovery(whole)},
         memory=result.memory.reason,
         fits=result.memory.fits,
         room=answer_from(MemoryRoom, result.memory.answer),
@@ -149,11 +149,18 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
     )
 
 
-def _spares(whole: WholeRun) -> dict[str, str]:
-    """Return that spares are assumed, where nodes are replaced and none are stated."""
-    if whole.training.spares is not None or not any(cause.replaces for cause in whole.causes):
-        return {}
-    return {"training.spares": "without limit: each failed node is replaced at once"}
+DELAYS: Final = {"detection", "scheduling", "initialisation"}
+"""Parts of a restart that take no time where none is stated."""
+
+
+def _recovery(whole: WholeRun) -> dict[str, str]:
+    """Return what is assumed of restarts and spares after failures, where it is not stated."""
+    training, found = whole.training, {}
+    if whole.causes and not DELAYS & training.restart.model_fields_set:
+        found["training.restart"] = "detection, scheduling and initialisation take no time"
+    if training.spares is None and any(cause.replaces for cause in whole.causes):
+        found["training.spares"] = "without limit: each failed node is replaced at once"
+    return found
 
 
 LEVELS: Final = 400
