@@ -25,7 +25,7 @@ from clustersim.studies.new import (
     with_settings,
 )
 from clustersim.studies.new.draft import STEP_TOKENS, usual_batch
-from clustersim.studies.new.text import file_text
+from clustersim.studies.new.text import file_text, remarks
 from commands import output, rejected
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "new-scenario.yaml"
@@ -181,7 +181,16 @@ def test_the_best_layout_had_a_pipeline_that_its_framework_does_not_have(framewo
         ("--model llama3-405b --cluster dgx-h100", "sequences of less than 8,192 tokens"),
         (
             "--serve --model llama3.1-70b --cluster desktop-2x3090",
-            "layouts need more memory (use more nodes, a smaller model or a shorter sequence)",
+            "or weights of fewer bits with --precision int4)",
+        ),
+        (
+            "--model qwen3-32b --cluster desktop-2x3090 --sequence 64",
+            "more memory (use more nodes, a smaller model or adapters with --set finetune.method=",
+        ),
+        (
+            "--serve --rate 20 --model qwen3-32b --cluster dgx-h100 --input 2048 --output 512",
+            "--rate 20: none of 15 layouts of qwen3-32b that may fit on 8 devices of dgx-h100"
+            " sustains it (use more nodes, a lower rate,",
         ),
         ("--model llama3-8b --cluster dgx-h100 --rate 2 --batch 3", "--batch: has no effect on a"),
         ("--model llama3-8b --cluster dgx-h100 --rate 2 --concurrency 3", "has one load"),
@@ -204,6 +213,13 @@ def test_sequences_are_not_the_longest_context_of_a_model():
     assert "131,072" in drafted.assumed["batch.sequence"]
     assert step_draft(machine, sequence=131_072).data["batch"]["sequence"] == 131_072
     assert step_draft(Machine("gpt3-13b", "dgx-h100")).data["batch"]["sequence"] == 2048
+
+
+def test_the_values_of_keys_that_are_searched_were_not_all_named(small_step):
+    """``chunks=10`` or ``layers=by-work`` beat a best "with proof": the line has the others."""
+    searched = dict(line.split(": ", 1) for line in remarks(small_step))["searched"]
+
+    assert "1, 2 or 4 chunks, layers even or with-ends," in searched
 
 
 def test_a_batch_divides_among_many_layouts():

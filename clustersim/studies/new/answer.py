@@ -1,12 +1,17 @@
 """A new scenario: the best layout of a draft, and the file that explains it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any, Final
 
 from clustersim.answers import record
 from clustersim.catalog.changes import changes_of
+from clustersim.catalog.records.engines import EngineRecord
 from clustersim.errors import ScenarioError
+from clustersim.inference.formats import WEIGHTS
+from clustersim.scenario.entries import entry
 from clustersim.scenario.load import Loaded, from_mapping
+from clustersim.scenario.machine import load_cluster
 from clustersim.scenario.schema import PlanFile
 from clustersim.scenario.serving import ServingPlanFile
 from clustersim.simulation.limits import Limits
@@ -14,6 +19,7 @@ from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.new.alternatives import Alternative, alternatives
 from clustersim.studies.new.draft import Draft
 from clustersim.studies.search import RankedLayout, SearchAnswer, search
+from clustersim.units import counted
 
 SECONDS: Final = 30.0
 """Time after which a search ends with the best so far [s]."""
@@ -117,18 +123,60 @@ def _notable(
     return notable
 
 
+SHORT: Final = 512
+"""Sequences up to which a shorter one is no remedy, as states and weights take the memory [tokens].
+"""
+
+NARROWER: Final = ("fp8", "int4")
+"""Formats of weights with fewer bits, of which a service that does not fit names what it can have.
+"""
+
+
 def _why_none(answer: SearchAnswer, draft: Draft) -> str:
     """Return why there is no layout, and what to change."""
     counts, use, load = answer.layouts, draft.data["cluster"], draft.data.get("load", {})
-    stable = ", and none sustains the load" if "rate" in load else ""
-    less = "a shorter sequence" if load else f"sequences of {_tokens(draft)} with --sequence"
-    adapters = "" if load else ", or train adapters: the key finetune"
-    return (
-        f"--nodes {use['nodes']}: no layout of {draft.data['model']} fits on {draft.devices:,}"
-        f" devices of {use['name']}: {counts.memory:,} layouts need"
-        f" more memory{stable} (use more nodes, a smaller model or {less}{adapters})"
-    )
+    model, machine = draft.data["model"], f"on {draft.devices:,} devices of {use['name']}"
+    examined = counts.possible - counts.excluded - counts.memory - counts.open
+    if "rate" in load and examined > 0:
+        remedies = ["more nodes", "a lower rate", "a smaller model", *_remedies(draft)]
+        more = f", and {counts.memory:,} need more memory" if counts.memory else ""
+        why = (
+            f"--rate {load['rate']:g}: none of {counted(examined, 'layout')} of {model} that may"
+            f" fit {machine} sustains it{more}"
+        )
+    else:
+        remedies = ["more nodes", "a smaller model", *_remedies(draft)]
+        layouts = f"{counts.memory:,} layouts need more memory"
+        why = f"--nodes {use['nodes']}: no layout of {model} fits {machine}: {layouts}"
+    return f"{why} (use {', '.join(remedies[:-1])} or {remedies[-1]})"
 
 
-def _tokens(draft: Draft) -> str:
-    return f"less than {draft.data['batch']['sequence']:,} tokens"
+def _remedies(draft: Draft) -> Iterator[str]:
+    """Yield what a scenario of this machine may change to need less memory."""
+    data, tables = draft.data, {change.path[0] for change in draft.changes}
+    load = data.get("load")
+    if load is None:
+        if data["batch"]["sequence"] > SHORT:
+            yield f"sequences of less than {data['batch']['sequence']:,} tokens with --sequence"
+        if "finetune" not in tables:
+            yield "adapters with --set finetune.method=lora or qlora"
+        return
+    if load["input"] + load["output"] > SHORT:
+        yield "shorter requests with --input and --output"
+    if formats := _narrower(data):
+        yield f"weights of fewer bits with --precision {' or '.join(formats)}"
+
+
+def _narrower(data: Mapping[str, Any]) -> list[str]:
+    """Return the formats with fewer bits that the engine and the device of a service have."""
+    engine = entry("engine", data["engine"]).record
+    assert isinstance(engine, EngineRecord), "an entry of that kind"
+    use = load_cluster(data["cluster"]["name"], data["cluster"]["nodes"])
+    peaks, bits = use.node.accelerator.peak, WEIGHTS.get(data["precision"], inf)
+    return [
+        name
+        for name in NARROWER
+        if name in engine.formats.weights
+        and WEIGHTS[name] < bits
+        and (name != "fp8" or name in peaks)
+    ]

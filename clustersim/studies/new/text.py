@@ -28,8 +28,9 @@ MAIN: Final = ("plan.tensor", "plan.pipeline", "plan.data", "batch.micro", "reco
 """Keys that are always part of a layout in words."""
 
 SPACE: Final = {
-    False: "tensor ranks of a node, up to 64 stages and 8 sequences of a microbatch, contexts of"
-    " long sequences, whole or selective recomputation, the usual placement",
+    False: "tensor ranks of a node, up to 64 stages and 8 sequences of a microbatch, 1, 2 or 4"
+    " chunks, layers even or with-ends, contexts of long sequences, whole or selective"
+    " recomputation, the usual placement",
     True: "tensor ranks of a node, up to 4 stages, one pool",
 }
 """The layouts that are searched, of training and of a service."""
