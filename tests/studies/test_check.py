@@ -14,8 +14,8 @@ from clustersim.scenario.load import from_mapping
 from clustersim.scenario.traits import step_traits
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.check.answer import CheckAnswer, verdict_of, widened
-from clustersim.studies.check.causes import DELAYS, OPTIONS, SHARES
-from clustersim.studies.check.text import finding
+from clustersim.studies.check.causes import DELAYS, OPTIONS, SHARES, Cause
+from clustersim.studies.check.text import finding, rows
 from commands import output, printed, rejected
 
 LLAMA = {
@@ -282,6 +282,17 @@ def test_a_difference_within_the_error_of_predictions_was_split_into_causes(tmp_
     assert " is normal: it agrees with the predicted " in finding(near)
     assert [far.verdict, far.agrees] == ["normal", False]
     assert far.causes
+
+
+@pytest.mark.parametrize(("causes", "count"), [((), 1), ((Cause("a", 1.0, "b", 0.5, ()),), 0)])
+def test_a_slow_log_without_a_cause_was_left_without_a_word(causes, count):
+    """A line states that nothing that was tried reaches the time."""
+    answer = CheckAnswer(
+        verdict="slow", name="a", title="A", file="a.log", interval=None, causes=causes,
+        measured={"step_time_s": 90.0}, predicted={"step_time_s": 10.0},
+    )  # fmt: skip
+
+    assert sum("explains it" in row.text for row in rows(answer)) == count
 
 
 def test_the_place_among_measured_runs_rises_with_the_step():

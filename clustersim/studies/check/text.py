@@ -156,11 +156,13 @@ def anchor_rows(answer: CheckAnswer, file: Path | None = None) -> Iterator[Row]:
 
 
 def rows(answer: CheckAnswer) -> Iterator[Row]:
-    """Return what the log is made of, and its conventions."""
+    """Return what the log is made of, its conventions, and whether a slow step has no cause."""
     for convention in answer.conventions:
         yield Row("convention", convention.text, caution=convention.name is None)
     if answer.log is not None:
         yield from _log_rows(answer.log)
+    if answer.verdict == "slow" and all(each.likelihood is None for each in answer.causes):
+        yield Row("causes", "no disturbance or option of those that are tried explains it")
 
 
 def _log_rows(log: LogSummary) -> Iterator[Row]:
