@@ -346,3 +346,15 @@ def test_a_service_without_pools_is_compared_by_its_own_degrees():
     assert {key for key in found if key.startswith("plan.")} == {"plan.tensor", "plan.replicas"}
     assert format_changes(found | {"precision.kv": None}) == "tensor 4, replicas 2"
     assert [*own_values(pools, keys)] == keys
+
+
+def test_the_best_of_equal_devices_was_slower_in_all_times_than_another_row():
+    """Of layouts with as many devices that with the least latency comes first."""
+    found = clustersim.search(
+        "llama3-70b-h100-serving", devices=8, objective="devices",
+        limits=["ttft=1s", "tpot=50ms"], jobs=1,
+    )  # fmt: skip
+    order = [(one.value, one.measures["latency"]) for one in found.ranked]
+
+    assert len(order) > len({devices for devices, _ in order})
+    assert order == sorted(order)

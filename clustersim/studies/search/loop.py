@@ -101,13 +101,13 @@ class Incumbent(NamedTuple):
     Attributes
     ----------
     cost : of its replay
-    tie : decides between equal costs: memory of training, devices of a service
+    tie : decides between equal costs: memory of training, devices and then latency of a service
     at : among the layouts
     bound : of its cost
     """
 
     cost: float
-    tie: float
+    tie: tuple[float, float]
     at: int
     bound: float
     settings: Mapping[str, Any]
@@ -368,7 +368,10 @@ class Search:
         measure = self.layouts.measure
         found = Incumbent(
             cost=cost_of(measure, numbers[measure.name]) if measure.name in numbers else inf,
-            tie=numbers.get("memory_peak_bytes", numbers["devices"]),
+            tie=(
+                numbers.get("memory_peak_bytes", numbers["devices"]),
+                numbers.get("latency", 0.0),
+            ),
             at=at,
             bound=float(self.layouts.costs[at]),
             settings=self.layouts.settings(at),
