@@ -1,13 +1,15 @@
 """Laws of requests in time: queues against theory, and what no engine may create or lose."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clustersim.engine.requests import batcher
+from clustersim.engine.requests import steps as steps_module
 from clustersim.engine.requests.front_end import NO_INTAKE, Intake
 from clustersim.engine.requests.handover import KvLinks, Passage
 from clustersim.engine.requests.replay import (
@@ -433,6 +435,7 @@ def test_steps_within_a_time_are_those_of_the_table(seed, gain, window):
 
 
 @settings(max_examples=10, deadline=None)
+@example(seed=82, most=1573)
 @given(seed=st.integers(0, 99), most=st.integers(1500, 4000))
 def test_a_record_that_drops_steps_has_the_sums_of_all(seed, most):
     """Sums are exact, and the steps that remain are some of all, from the first to the last."""
@@ -441,12 +444,13 @@ def test_a_record_that_drops_steps_has_the_sums_of_all(seed, most):
     (whole,) = replay_requests(load, Deployment(model())).steps
     record = StepRecord(1.0, most)
     first = np.cumsum(whole.count) - whole.count
-    for run, (at, count) in enumerate(zip(first, whole.count, strict=True)):
-        ends, blocks = (each[at : at + count].tolist() for each in (whole.ends, whole.blocks))
-        batch = whole.batch(run)
-        used, growth = blocks[0], np.diff(blocks).tolist()
-        waiting, start = int(whole.waiting[run]), float(whole.start[run])
-        record.add(start, stretches_of(ends), used, growth, waiting, *batch)
+    with patch.object(steps_module, "BLOCK", 8):  # a block is a small part of what is recorded
+        for run, (at, count) in enumerate(zip(first, whole.count, strict=True)):
+            ends, blocks = (each[at : at + count].tolist() for each in (whole.ends, whole.blocks))
+            batch = whole.batch(run)
+            used, growth = blocks[0], np.diff(blocks).tolist()
+            waiting, start = int(whole.waiting[run]), float(whole.start[run])
+            record.add(start, stretches_of(ends), used, growth, waiting, *batch)
 
     part = record.steps()
 
@@ -455,7 +459,7 @@ def test_a_record_that_drops_steps_has_the_sums_of_all(seed, most):
     assert len(part.ends) > most / 8
     assert set(part.ends.tolist()) <= set(whole.ends.tolist())
     assert part.number[0] == 0
-    assert part.number[-1] > len(whole.count) - 128
+    assert part.number[-1] > len(whole.count) - 256
     assert part.seconds_within(0.0, 1e9) == pytest.approx(whole.sums.seconds)
     assert all(part.batch(run) == whole.batch(number) for run, number in enumerate(part.number))
 
