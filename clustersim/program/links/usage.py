@@ -217,11 +217,8 @@ class LinkUsage:
     def _longest_call(self, axis: Axis, stage: int) -> LimitedBy:
         """Return what limits the collective inside blocks of a stage that takes longest in all."""
         communicators = self._blocks.communicators
-        groups, first = (
-            communicators.along(axis),
-            communicators.rows_of(axis, range(stage, stage + 1)),
-        )
-        number = int(groups.classes[first.start])
+        groups = communicators.along(axis)
+        number = int(groups.classes[communicators.rows_of(axis, range(stage, stage + 1)).start])
         calls = [
             (times * groups.cost(number, call.operation, call.nbytes).seconds, call)
             for call, times in self._inner.calls[stage].all.items()

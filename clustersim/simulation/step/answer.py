@@ -23,7 +23,7 @@ from clustersim.units import format_seconds
 HOUR: Final = 3600.0
 
 SMALL: Final = 0.1
-"""Share of a step below which communication and bubble are no bottleneck."""
+"""Share of a step below which communication and bubble are no bottleneck: a choice."""
 
 OF_POWER: Final = ("power_w", "energy_per_token_j", "tokens_per_joule")
 """Measures that need the power of the machine."""

@@ -31,7 +31,7 @@ SLOWEST: Final = 5
 """Slow steps that are named."""
 
 LONG: Final = 1.2
-"""Times of the median from which on a step is counted as a slow one."""
+"""Times of the median above which a step is counted as a slow one: a choice, above usual noise."""
 
 LEAST_FOR_DRIFT: Final = 9
 """Steps from which on a drift is stated: three for each third."""

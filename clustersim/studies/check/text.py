@@ -33,7 +33,8 @@ FACTORS: Final[Mapping[str, str]] = {
 """Factors of an anchor in words."""
 
 APART: Final = 1.02
-"""Mean over median of the steps from which on the verdict names both."""
+"""Mean over median of the steps from which on the verdict names both: a choice, as steps without
+slow ones among them have less."""
 
 SENTENCES: Final[Mapping[str, str]] = {
     "normal": "is normal for this layout",

@@ -8,6 +8,10 @@ from clustersim.answers import Presentable, record
 GAP: Final = 0.01
 """A layout is accepted if no other can be faster by more; sizes differ by more than that."""
 
+NODES_GAP: Final = 0.03
+"""By how much fewer nodes than the answer's may train in time as well, relative to them: a choice,
+between one search more for each halving and machines that are not needed."""
+
 
 @record
 class SizeLayout:

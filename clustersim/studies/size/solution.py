@@ -23,7 +23,7 @@ from clustersim.scenario.machine import (
     usual_framework,
     usual_precision,
 )
-from clustersim.studies.size.answer import GAP, SizeAnswer
+from clustersim.studies.size.answer import GAP, NODES_GAP, SizeAnswer
 from clustersim.studies.size.layouts import (
     COMPARED_GAP,
     Machine,
@@ -44,9 +44,6 @@ MOST_ROUNDS: Final = 8
 
 SAME: Final = 0.02
 """Relative change of parameters at which the fixed point ends."""
-
-NEAREST_NODES: Final = 1 / 32
-"""By how much fewer nodes than the answer's may train in time as well, relative to them."""
 
 FACTORS: Final = (0.25, 0.5, 2.0, 4.0)
 """Other sizes that are compared with the optimum."""
@@ -284,7 +281,7 @@ def _trained(model: str, machine: Machine) -> Trained:
 def _fewest_nodes(
     machine: Machine, request: Sizing, model: str, tokens: float, days: float
 ) -> tuple[Machine, ModelSteps]:
-    """Return the smallest machine with which a model trains in time, to `NEAREST_NODES`."""
+    """Return the smallest machine with which a model trains in time, to `NODES_GAP`."""
     most = machine.record(None).nodes  # of the whole machine
 
     def steps_on(nodes: int) -> ModelSteps | None:
@@ -304,7 +301,7 @@ def _fewest_nodes(
             f" {nodes:,} nodes of {machine.cluster} (use more days)"
         )
     too_few = max(too_few, math.ceil(least) - 1)
-    while nodes - too_few > max(1, NEAREST_NODES * nodes):
+    while nodes - too_few > max(1, NODES_GAP * nodes):
         fewer = (nodes + too_few) // 2
         better = steps_on(fewer)
         if better is None:

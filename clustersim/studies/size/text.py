@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from clustersim.render.tables import Row, percent
-from clustersim.studies.size.answer import GAP, LawOptimum, SizeAnswer, SizeLayout, TrainedSize
+from clustersim.studies.size.answer import (
+    GAP,
+    NODES_GAP,
+    LawOptimum,
+    SizeAnswer,
+    SizeLayout,
+    TrainedSize,
+)
 from clustersim.units import (
     GIB,
     counted,
@@ -56,7 +63,7 @@ def finding(answer: SizeAnswer) -> str:
 def rows(answer: SizeAnswer) -> Iterator[Row]:
     """Return the lines of a sizing."""
     law = answer.laws[0]
-    fewest = ", the fewest to 3 %" if answer.question == "devices" else ""
+    fewest = f", the fewest to {100 * NODES_GAP:g} %" if answer.question == "devices" else ""
     yield Row("machine", f"{counted(answer.nodes, 'node')} of {answer.cluster}{fewest}")
     yield Row("budget", _budget(answer))
     note = f"; {law.note}" if law.note else ""

@@ -22,10 +22,11 @@ from clustersim.studies.search.step.lower_bound.step_bound import StepBounds
 from clustersim.studies.search.step.space import NO_VALUES, Choices, Space
 
 PATIENCE: Final = 25_000
-"""Transfers and collectives that are replayed without a better layout before a search ends."""
+"""Transfers and collectives that are replayed without a better layout before a search ends: a
+choice, some 2 s where each is an event."""
 
 AROUND: Final = 2_000
-"""Of these, as many as what surrounds the replay of a layout takes time."""
+"""What each replay counts in addition: a choice, so that at most a dozen are in vain."""
 
 
 class FastestLayout(NamedTuple):

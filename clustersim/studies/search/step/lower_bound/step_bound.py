@@ -13,9 +13,9 @@ with m microbatches, a and b the way of one microbatch forward to a stage and ba
 blocks of one microbatch, or the copies of its host or the gathers and reductions of its weights
 where they take longer, and w' those without gradients of weights, r the exposed reduction of
 gradients and u the update of the weights, and n the bytes that the transfers of a microbatch put on
-a link l of capacity C.  Each term is the least
-that a replay takes: kernels are those of the cost model, collectives and transfers have their links
-to themselves, transfers that block their stage are part of w, and other waiting is left out.
+a link l of capacity C.  Each term is the least that a replay takes: kernels are those of the cost
+model, collectives and transfers have their links to themselves, transfers that block their stage
+are part of w, and other waiting is left out.
 """
 
 from collections.abc import Sequence
