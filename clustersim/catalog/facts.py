@@ -114,6 +114,9 @@ AT_FIRST_USE: Final = AtFirstUse()
 LEAST: Final = 1e-9
 """Smallest value of a number that must be positive, so that quotients are finite."""
 
+NOTHING: Final = 1e-30
+"""Numbers below this, where 0 is allowed, are 0, so that quotients are finite."""
+
 MOST: Final = 1e24
 """Largest value of any number or quantity in SI units, so that products are finite."""
 
@@ -160,6 +163,10 @@ def _not_negative(value: float) -> float:
     return value
 
 
+def _nothing_is_zero(value: float) -> float:
+    return value if value >= NOTHING else 0.0  # which -0.0, printed as -0, is as well
+
+
 Line = Annotated[str, AfterValidator(one_line)]
 Bytes = Annotated[float, *_quantity("bytes"), AfterValidator(_positive)]
 Bandwidth = Annotated[float, *_quantity("bandwidth"), AfterValidator(_positive)]
@@ -178,7 +185,7 @@ Amount = Annotated[
     ),
 ]
 """A count of tokens or samples, which may be a billion: ``300B``."""
-NotNegative = Annotated[float, Field(ge=0, le=MOST), AfterValidator(abs)]  # -0.0 prints as -0
+NotNegative = Annotated[float, Field(ge=0, le=MOST), AfterValidator(_nothing_is_zero)]
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT, strict=True)]
 Whole = Annotated[int, Field(ge=0, le=MAX_COUNT, strict=True)]
 Nodes = Annotated[int, Field(ge=1, le=MAX_DEVICES, strict=True)]

@@ -48,6 +48,7 @@ WORDS = {
     "host": "a late host",
     "overlap": "no overlap of gradients",
     "sparse": "no loss: the logged MFU",
+    "none": "none of these",
 }
 
 
@@ -128,20 +129,21 @@ def checked(tmp_path, name, text, store=None):
     return clustersim.check(log, scenario=SCENARIOS[name], jobs=1, store=store)
 
 
-def case(tmp_path, seed, fault):
-    """Return the check of a random case with a fault, or none."""
+def case(tmp_path, seed, fault, *, exact=False):
+    """Return the check of a random case with a fault, or none, and an error of the prediction."""
     rng = random.Random(f"{seed} {fault}")
     name = rng.choice(sorted(SCENARIOS))
-    seconds = planted(name, fault, rng)
+    error = 0.0 if exact else rng.gauss(0, base(name).interval.deviation)
+    seconds = planted(name, fault, rng) * exp(error)
     line = TITAN if fault == "sparse" else rng.choice([TITAN, MEGATRON])
     text = written(name, seconds, rng, line, 2 if fault == "sparse" else 1)
     return checked(tmp_path, name, text, tmp_path / "store.db")
 
 
-def found(tmp_path, seed, fault):
-    """Return whether the planted fault is ranked first."""
-    causes = case(tmp_path, seed, fault).causes
-    return bool(causes) and causes[0].cause.startswith(WORDS[fault])
+def found(tmp_path, seed, fault, **exact):
+    """Return the causes of a case, each with whether it is the planted fault."""
+    causes = case(tmp_path, seed, fault, **exact).causes
+    return [(cause, cause.cause.startswith(WORDS[fault])) for cause in causes]
 
 
 # --- planted faults -------------------------------------------------------------------------------
@@ -160,31 +162,56 @@ def test_a_run_whose_tenth_steps_take_twice_as_long_was_normal_without_a_word(
     assert f"{100 * longer:.1f} % longer: {answer.log.slow} of" in finding(answer)
 
 
-@pytest.mark.large
-def test_a_planted_fault_is_ranked_first(tmp_path):
-    """A case of each fault but a late host, which is told from a slow device by chance."""
-    assert [fault for fault in FAULTS if found(tmp_path, 1, fault)] == [
-        fault for fault in FAULTS if fault != "host"
-    ]
-
-
 def test_a_log_without_a_fault_is_normal(tmp_path):
     """Within the interval, and nothing is blamed."""
-    answers = [case(tmp_path, seed, "none") for seed in (0, 1)]
+    answers = [
+        checked(tmp_path, name, written(name, base(name).step_time_s, random.Random(0)))
+        for name in SCENARIOS
+    ]
 
     assert [(each.verdict, each.causes) for each in answers] == [("normal", ())] * 2
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("count", [10, pytest.param(40, marks=pytest.mark.exhaustive)])
-def test_of_two_hundred_faults_four_fifths_are_ranked_first(tmp_path, count):
-    """40 cases of each of five; a late host is the one that is often taken for a slow device."""
-    hits = {fault: sum(found(tmp_path, seed, fault) for seed in range(count)) for fault in FAULTS}
-    normal = [case(tmp_path, seed, "none").verdict == "normal" for seed in range(count)]
+@pytest.mark.parametrize("count", [8, pytest.param(40, marks=pytest.mark.exhaustive)])
+def test_a_percent_of_the_step_was_one_cause_or_another_with_certainty(tmp_path, count):
+    """With the error of predictions, a likelihood is how often a cause is true."""
+    named = [
+        (cause.likelihood, is_true)
+        for fault in (*FAULTS, "none")
+        for seed in range(count)
+        for cause, is_true in found(tmp_path, seed, fault)
+        if cause.likelihood is not None
+    ]
+    for low, high in ((0.0, 0.2), (0.2, 0.4), (0.4, 1.1)):
+        likely, true = zip(*(each for each in named if low <= each[0] < high), strict=True)
+        assert 0.4 < sum(true) / sum(likely) < 2.2, (low, len(true), sum(true), sum(likely))
 
-    assert sum(hits.values()) >= 0.8 * len(FAULTS) * count, hits
-    assert min(hits[fault] for fault in ("link", "overlap", "sparse")) >= 0.9 * count, hits
-    assert sum(normal) >= 0.95 * count
+
+@pytest.mark.large
+@pytest.mark.parametrize("count", [5, pytest.param(40, marks=pytest.mark.exhaustive)])
+def test_a_planted_fault_is_among_the_first_three(tmp_path, count):
+    """Where the prediction is exact; a late host is the one that is often behind others."""
+    hits = {
+        fault: sum(
+            any(is_true for _, is_true in found(tmp_path, seed, fault, exact=True)[:3])
+            for seed in range(count)
+        )
+        for fault in FAULTS
+    }
+
+    assert min(hits[fault] for fault in FAULTS if fault != "host") >= 0.8 * count, hits
+    assert hits["host"] >= 0.5 * count, hits
+
+
+def test_a_cause_that_adds_little_of_the_excess_is_not_named(tmp_path):
+    """A log half as long again has no cause that costs a tenth of it, and none is the rest."""
+    text = written("gpt", 1.5 * base("gpt").step_time_s, random.Random(4))
+    causes = checked(tmp_path, "gpt", text).causes
+    excess = 0.5 * base("gpt").step_time_s
+
+    assert all(cause.seconds > 0.4 * excess for cause in causes)
+    assert sum(cause.likelihood for cause in causes) == pytest.approx(1.0, abs=5e-3)
 
 
 # --- what is stated -------------------------------------------------------------------------------
@@ -284,7 +311,14 @@ def test_a_difference_within_the_error_of_predictions_was_split_into_causes(tmp_
     assert far.causes
 
 
-@pytest.mark.parametrize(("causes", "count"), [((), 1), ((Cause("a", 1.0, "b", 0.5, ()),), 0)])
+@pytest.mark.parametrize(
+    ("causes", "count"),
+    [
+        ((), 1),
+        ((Cause("none", 1.0, "b", 1.0, ()),), 1),
+        ((Cause("a", 1.0, "b", 0.5, ("c=1",)),), 0),
+    ],
+)
 def test_a_slow_log_without_a_cause_was_left_without_a_word(causes, count):
     """A line states that nothing that was tried reaches the time."""
     answer = CheckAnswer(

@@ -62,6 +62,14 @@ def test_a_layout_of_more_devices_than_the_machine_has_is_no_case():
     assert "a layout of 1,000,000 devices, but" in why
 
 
+def test_fewer_than_no_users_had_a_negative_rate():
+    """A row with them was graded, with a prediction below 0."""
+    outcome = graded(serving={**ROW["serving"], "batch_or_concurrency": -1})
+
+    assert outcome.answer.why is not None
+    assert outcome.answer.why.endswith("batch_or_concurrency: must be from 1 to 1,000,000, not -1")
+
+
 def test_a_key_of_another_type_is_named():
     """A row that cannot be read is malformed, as a row of a training step is."""
     outcome = graded(parallel={"tp": 0})

@@ -98,6 +98,10 @@ class Measurement(NamedTuple):
     seconds: float
 
 
+LEAST_MEASURED: Final = 1e-12
+"""Least time or rate of a row, so that quotients are finite."""
+
+
 class Cells(NamedTuple):
     """The cells of a row, by column."""
 
@@ -128,11 +132,8 @@ class Cells(NamedTuple):
         return value
 
     def seconds(self, column: str = "seconds") -> float:
-        """Return a time, or a rate; it must be above 0."""
-        value = self.number(column, 0.0)
-        if value <= 0:
-            raise ValueError(f"{column}: must be above 0")
-        return value
+        """Return a time, or a rate, above 0."""
+        return self.number(column, LEAST_MEASURED)
 
     def format(self, column: str = "dtype") -> str:
         """Return a number format by its name here."""

@@ -204,7 +204,7 @@ def _step(read: Log, variant: Variant, loaded: Loaded, execution: Execution) -> 
         candidates = candidates_of(base)
         sizes = [size.settings for candidate in candidates for size in candidate.sizes]
         times = _times(variant, loaded, sizes, execution)
-        causes = (*ranked(seconds, summary.error, base, candidates, times), *causes)
+        causes = (*causes, *ranked(seconds, summary.error, base, candidates, times))
     numbers = answer.measures()
     alike = {each.quantity: each.predicted for each in conventions if each.predicted is not None}
     return CheckAnswer(

@@ -2,23 +2,25 @@ r"""Likely causes of a slow step: changes of the scenario, each at a few sizes.
 
     base --limits--> links that may be slow;  cause x size --simulated--> times t_i of a step
 
-The measured median m is compared with these times on a logarithmic scale, where it has the
-deviation :math:`\sigma`.  Of a cause with distinct sizes (a link at a half or a quarter of its
+The measured median m is compared with these times on a logarithmic scale.  Its deviation
+:math:`\sigma` from the time of the true cause is that of predictions from measured runs, by the
+interval, with its own error.  Of a cause with distinct sizes (a link at a half or a quarter of its
 rate, an option that is off) and of one with any size between (a clock, a delay) the likelihood is
 
 .. math:: \frac{1}{n} \sum_i N(\ln m; \ln t_i, \sigma), \qquad
    \frac{1}{n} \sum_i \frac{\Phi((\ln m - \ln t_{i-1}) / \sigma) - \Phi((\ln m - \ln t_i) / \sigma)}
    {\ln t_i - \ln t_{i-1}}
 
-with :math:`t_0` the time without the cause.  All causes have the same weight beforehand.  The
-prediction without a cause is taken as exact: its own error is in the interval of the verdict.
+with :math:`t_0` the time without the cause.  That none is true and the prediction is off has
+:math:`N(\ln m; \ln t_0, \sigma)`.  All have the same weight beforehand, which links share; a cause
+that adds little of what is to be explained is none.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from math import erf, exp, hypot, log, pi, sqrt
+from math import erf, exp, hypot, inf, log, pi, sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -33,9 +35,16 @@ from clustersim.units import format_seconds
 RESOLUTION: Final = 0.003
 """Deviation of the logarithm of a simulated effect from that in a job; assumed."""
 
+UNKNOWN: Final = 0.1
+"""Deviation of a prediction without measured runs that are like it; assumed."""
+
+EXPLAINED: Final = 0.5
+"""Share of the excess that a cause must add to be named: a choice, as with less the log is nearer
+to the prediction than to it."""
+
 LEAST: Final = 1e-3
-"""Share of the step time below which a change is no cause, and share of the likelihood of all
-causes below which one is not named."""
+"""Share of the likelihood of all causes below which one is not named, and share of a deviation
+below which times are equal."""
 
 SIGNIFICANT: Final = 3.0
 """Deviations by which the median must exceed the prediction for causes to be sought."""
@@ -62,8 +71,10 @@ class Cause:
     cause : what may be wrong, with the size that explains the measured time best
     seconds : what it adds to a step at this size [s]
     check : how to prove it
-    likelihood : over that of all causes; null of one that explains a convention, not a time
-    settings : changes of the scenario with which it is simulated, at the nearest size
+    likelihood : over that of all causes and of none; null of one that explains a convention, not a
+        time
+    settings : changes of the scenario with which it is simulated, at the nearest size; none where
+        nothing is wrong with the job, or nothing that is tried
     """
 
     cause: str
@@ -90,6 +101,7 @@ class Candidate:
     words : of it; a size, as `text` formats it, takes the place of `{size}`
     continuous : whether sizes between these occur, from `none` on
     none : the size without effect
+    weight : its likelihood beforehand, over that of another kind of cause
     """
 
     words: str
@@ -98,6 +110,7 @@ class Candidate:
     text: Callable[[float], str] = percent
     continuous: bool = False
     none: float = 1.0
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -133,6 +146,7 @@ def _links(base: Base) -> Iterator[Candidate]:
             " the state of its ports (ibstat, nvidia-smi nvlink -s)",
             (*slow, base.disturbed(FAILED, **failure)),
             _share_text,
+            weight=1 / len(base.links),
         )
 
 
@@ -230,17 +244,27 @@ def ranked(
     error : its standard error, over it
     times : step time by the settings of a size [s]; without those that cannot be run
     """
-    sigma, before = deviation_of(error), base.answer.step_time_s
-    found: list[tuple[float, Callable[[float], Cause]]] = []
+    before, x = base.answer.step_time_s, log(measured)
+    own = base.answer.interval.deviation
+    sigma = hypot(deviation_of(error), UNKNOWN if own is None else own)
+    none = _normal(x - log(before), sigma)
+    found: list[tuple[float, Callable[[float], Cause]]] = [(none, _none(measured, before))]
     for candidate in candidates:
-        sizes = [s for s in candidate.sizes if times.get(s.settings, 0.0) > (1 + LEAST) * before]
-        if sizes:
-            logs = [log(times[size.settings]) for size in sizes]
-            likelihood = _likelihood(log(measured), [log(before), *logs], sigma, candidate)
+        sizes = [size for size in candidate.sizes if size.settings in times]
+        logs = [log(times[size.settings]) for size in sizes]
+        if max(logs, default=-inf) - log(before) > EXPLAINED * (x - log(before)):
+            likelihood = _likelihood(x, [log(before), *logs], sigma, candidate)
             found.append((likelihood, _explained(measured, before, candidate, sizes, logs)))
     total = sum(likelihood for likelihood, _ in found)
     named = [(each / total, cause) for each, cause in found if total and each >= LEAST * total]
     return tuple(cause(share) for share, cause in sorted(named, key=lambda pair: -pair[0]))
+
+
+def _none(measured: float, before: float) -> Callable[[float], Cause]:
+    """Return that no cause is true, for its likelihood."""
+    words = f"none of these: the prediction is {percent(1 - before / measured)} too short"
+    check = "a log of the same job that is known to be good, with --anchor; the scenario's keys"
+    return partial(_cause, words, measured - before, check, ())
 
 
 def _likelihood(x: float, logs: Sequence[float], sigma: float, candidate: Candidate) -> float:
@@ -250,7 +274,7 @@ def _likelihood(x: float, logs: Sequence[float], sigma: float, candidate: Candid
         parts = [_between(x, min(pair), max(pair), sigma) for pair in pairs]
     else:
         parts = [_normal(x - after, sigma) for _, after in pairs]
-    return sum(parts) / len(candidate.sizes)
+    return candidate.weight * sum(parts) / len(candidate.sizes)
 
 
 def _between(x: float, low: float, high: float, sigma: float) -> float:

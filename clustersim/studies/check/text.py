@@ -162,7 +162,7 @@ def rows(answer: CheckAnswer) -> Iterator[Row]:
         yield Row("convention", convention.text, caution=convention.name is None)
     if answer.log is not None:
         yield from _log_rows(answer.log)
-    if answer.verdict == "slow" and all(each.likelihood is None for each in answer.causes):
+    if answer.verdict == "slow" and not any(each.settings for each in answer.causes):
         yield Row("causes", "no disturbance or option of those that are tried explains it")
 
 

@@ -214,8 +214,8 @@ MOST_USERS: Final = 10**6
 
 def _users(value: object) -> object:
     """Reject a number of concurrent requests that no service has."""
-    if isinstance(value, int | float) and not value <= MOST_USERS:
-        raise ValueError(f"must be at most {MOST_USERS:,}")
+    if isinstance(value, int | float) and not 1 <= value <= MOST_USERS:
+        raise ValueError(f"must be from 1 to {MOST_USERS:,}, not {value}")
     return value
 
 
