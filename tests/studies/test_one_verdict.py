@@ -64,8 +64,8 @@ def test_sweeps_and_searches_rank_what_fits_and_mark_what_is_tight():
     fixed = settings | {"plan.tensor": 1, "plan.pipeline": 8, "plan.zero": 1, "batch.micro": 1}
     found = clustersim.search("frontier-22b", settings=fixed, jobs=1)
 
-    assert swept.counts.fits == len(swept.ranked) == 2
-    assert swept.counts.tight == 1
+    assert swept.counts.within == len(swept.ranked) == 2
+    assert (swept.counts.fits, swept.counts.tight) == (1, 1)
     assert [row["verdict"] for row in swept.fitting] == [TIGHT, FITS]
     assert [row[-1] for row in table] == ["memory", TIGHT, ""]
     assert found.ranked[0].tight == found.best.memory.tight

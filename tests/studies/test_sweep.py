@@ -1,7 +1,7 @@
 """`clustersim sweep`: combinations, the best within the limits, the front, bad input."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from math import prod
 
@@ -315,7 +315,8 @@ def test_no_layout_beats_the_front(base, runs, by):
     fitting = [(-row["tokens_per_s"], row["memory_peak_bytes"]) for row in answer.fitting]
     front = [(-row["tokens_per_s"], row["memory_peak_bytes"]) for row in answer.front]
 
-    assert len(fitting) == answer.counts.fits == sum(run.verdict == RAN for run in runs)
+    assert len(fitting) == answer.counts.within == sum(run.verdict == RAN for run in runs)
+    assert sum(asdict(answer.counts).values()) == len(answer.points)
     for one in front:
         assert not any(beats(other, one) for other in fitting)
     for one in fitting:

@@ -358,7 +358,7 @@ class RunAnswer:
         """Return the bubble or the longest exposed communication, with the link that limits it."""
         longest = self.exposed[0] if self.exposed else None
         share = 0.0 if longest is None else longest.seconds / self.step_time_s
-        if max(share, self.bubble_fraction) < SMALL:
+        if round(max(share, self.bubble_fraction), 3) < SMALL:  # as it is printed: 10.0 %
             return f"none over {100 * SMALL:.0f} % of the step"
         if longest is None or share < self.bubble_fraction:
             return "pipeline bubble"

@@ -16,12 +16,12 @@ MISSES: Final = "misses a limit"
 
 @record
 class VerdictCounts:
-    """Number of combinations by verdict.
+    """Number of combinations by verdict; each has one.
 
     Attributes
     ----------
-    fits : combinations that fit in memory and are within the limits
-    tight : those of them that fit with less room than the errors of memory predictions
+    fits : combinations that fit in memory, with room, and are within the limits
+    tight : combinations that are, with less room than the errors of memory predictions
     misses : combinations that fit, but miss a limit
     does_not_fit : combinations that need more memory than a device has, by more than the errors of
         memory predictions; they are not replayed
@@ -37,6 +37,11 @@ class VerdictCounts:
     invalid: Annotated[int, Field(alias="refused")]
     failed: int
     probably_does_not_fit: int = 0
+
+    @property
+    def within(self) -> int:
+        """Number of combinations that fit in memory, with room or tight, within the limits."""
+        return self.fits + self.tight
 
 
 @record

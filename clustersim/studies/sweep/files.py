@@ -77,8 +77,8 @@ def page(answer: SweepAnswer, command: str = "") -> Page:
     if len(with_cost(answer)) > 1:
         title = f"Pareto front: {answer.measure.label} and {answer.cost.label}"
         sections.append(Section(title, "pareto", (), (page_chart(sweep_front(answer)),)))
-    within = " and meet the limits" if answer.limits else ""
-    subtitle = f"{len(answer.points):,} combinations, {answer.counts.fits:,} fit in memory{within}"
+    fit = f"{answer.counts.within:,} fit in memory{' and meet the limits' if answer.limits else ''}"
+    subtitle = f"{len(answer.points):,} combinations, {fit}"
     return Page(answer.title, subtitle, (*sections, *_reasons(answer)), command)
 
 
@@ -90,7 +90,7 @@ def _summary(answer: SweepAnswer) -> Section:
 
 def _cards(answer: SweepAnswer) -> tuple[Card, ...]:
     counts = answer.counts
-    share = f"{counts.fits:,} of {len(answer.points):,}"
+    share = f"{counts.within:,} of {len(answer.points):,}"
     larger = counts.does_not_fit + counts.probably_does_not_fit
     rest = f"{larger:,} need more memory, {counts.invalid:,} are invalid"
     fit = Card("layouts that fit", share, rest, warning=not answer.fitting)

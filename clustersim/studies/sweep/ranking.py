@@ -14,7 +14,7 @@ from typing import Any, Final, Unpack
 
 from clustersim.catalog.changes import Settings, setting_place
 from clustersim.errors import CatalogError, ScenarioError
-from clustersim.memory.room import EXCEEDING, FITTING, TIGHT, UNFIT, UNLIKELY
+from clustersim.memory.room import EXCEEDING, FITS, FITTING, TIGHT, UNFIT, UNLIKELY
 from clustersim.runs.arguments import parse_settings, scenario_value, study_of, without_numbers
 from clustersim.runs.execution import Execution, run_study
 from clustersim.runs.table import Row, row
@@ -90,7 +90,7 @@ def sweep(
     >>> import clustersim
     >>> axes = {"batch.micro": [1, 3], "recompute": ["none", "full"]}
     >>> answer = clustersim.sweep("frontier-22b", over=axes, settings={"batch.global": 16}, jobs=1)
-    >>> answer.counts.fits, answer.counts.invalid
+    >>> answer.counts.within, answer.counts.invalid
     (2, 2)
     >>> answer.fitting[0]["recompute"]
     'none'
@@ -237,8 +237,8 @@ def _judged(
 
 def _counts(rows: Sequence[Row]) -> VerdictCounts:
     count = Counter(each["verdict"] for each in rows)
-    kinds = (FITTING, (TIGHT,), (MISSES,), (UNFIT,), (INVALID,), (FAILED,), (UNLIKELY,))
-    return VerdictCounts(*(sum(count[verdict] for verdict in kind) for kind in kinds))
+    verdicts = (FITS, TIGHT, MISSES, UNFIT, INVALID, FAILED, UNLIKELY)
+    return VerdictCounts(*(count[verdict] for verdict in verdicts))
 
 
 def _ranking(rows: Sequence[Row], by: Measure) -> list[Row]:

@@ -45,7 +45,7 @@ def layout_tables(answer: SweepAnswer) -> list[tuple[str, list[list[str]]]]:
         return []
     best, front = answer.fitting[:SHOWN], answer.front
     heading = counted(len(best), "best layout")
-    if answer.counts.fits == 1:
+    if answer.counts.within == 1:
         heading = "the only layout that fits"
     sections = [(heading, layouts(answer, best))]
     if len(front) > 1:
@@ -90,11 +90,11 @@ def _axes(answer: SweepAnswer) -> str:
 
 def _verdicts(answer: SweepAnswer) -> str:
     counts = answer.counts
-    unranked = counts.fits - len(answer.ranked)
+    unranked = counts.within - len(answer.ranked)
     notes = [f"{counts.tight:,} tight"] if counts.tight else []
     if unranked:
         notes.append(f"{unranked:,} without {answer.measure.label}, not ranked")
-    fit = _verb(counts.fits, "fits", "fit") + (f" ({'; '.join(notes)})" if notes else "")
+    fit = _verb(counts.within, "fits", "fit") + (f" ({'; '.join(notes)})" if notes else "")
     unfit, unlikely = "not fit in memory (not replayed)", counts.probably_does_not_fit
     others = (
         (counts.misses, "misses a limit", "miss a limit"),
