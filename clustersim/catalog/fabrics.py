@@ -1,10 +1,12 @@
 """Networks between nodes, as a cluster file states them."""
 
+from math import prod
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from clustersim.catalog.facts import (
+    MAX_DEVICES,
     Bandwidth,
     Fact,
     InNode,
@@ -145,6 +147,8 @@ class Torus(Strict):
             length > whole for length, whole in zip(self.job, self.shape, strict=True)
         ):
             raise ValueError(f"job: {self.job} is longer than the machine's {self.shape}")
+        if prod(self.shape) > MAX_DEVICES:
+            raise ValueError(f"shape: has {prod(self.shape):,} nodes (at most {MAX_DEVICES:,})")
         joined = [] if self.joined is None else self.joined
         if joined and sorted(axis for pair in joined for axis in pair) != list(range(axes)):
             raise ValueError("joined: must name each axis once, by its number from 0")
