@@ -136,7 +136,7 @@ OFFERED: Final = frozenset({"schedules", "zero", "axes", "context", "formats"})
 """Keys of a profile that state what it offers."""
 
 COUNTED: Final = frozenset(
-    {"parameters", "active", "family", "hugging_face", "sequence", "longest"}
+    {"parameters", "active", "family", "hugging_face", "released", "sequence", "longest"}
 )
 """Keys of a model that follow from others, or that describe it."""
 

@@ -8,13 +8,8 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from clustersim.catalog.facts import AT_FIRST_USE, Count, Line, Seconds, Share, Strict
-from clustersim.catalog.records.engines import (
-    ActivationFormat,
-    EngineRecord,
-    KvFormat,
-    WeightFormat,
-)
-from clustersim.catalog.records.models import ModelRecord
+from clustersim.catalog.records.engines import ActivationFormat, EngineRecord, KvFormat
+from clustersim.catalog.records.models import ModelRecord, WeightFormat
 from clustersim.scenario.costs import CostsFile
 from clustersim.scenario.requests import LoadFile
 from clustersim.scenario.schema import (

@@ -456,6 +456,32 @@ def test_a_model_in_no_file_is_requested():
     assert (found["model"], found["engine"]["graphs"]) == ("llama3-8b", None)
 
 
+@pytest.mark.parametrize(
+    ("options", "precision"),
+    [
+        ("", {"weights": "fp8-block", "wide": "bf16"}),
+        ("--kv-cache-dtype fp8", {"weights": "fp8-block", "kv": "fp8", "wide": "bf16"}),
+        ("--quantization awq", {"weights": "int4", "wide": "bf16"}),
+    ],
+)
+def test_weights_that_were_released_in_8_bits_were_loaded_in_16(options, precision):
+    """DeepSeek-V3 did not fit on 8 H200; the released formats hold if the command has none."""
+    draft = drafted(f"vllm serve deepseek-ai/DeepSeek-V3 -tp 8 {options}")
+
+    assert draft.data["precision"] == precision
+
+
+def test_weights_of_a_folder_have_the_formats_of_its_configuration(here):
+    """Those of a model in no file of the catalogue are in its config.json."""
+    folder = here / "mine"
+    folder.mkdir()
+    text = (FILES.parent / "import" / "deepseek-v3.json").read_text("utf-8")
+    (folder / "config.json").write_text(text, encoding="utf-8")
+    draft = drafted(f"vllm serve {folder} -tp 8")
+
+    assert draft.data["precision"]["weights"] == "fp8-block"
+
+
 # --- torchtitan -----------------------------------------------------------------------------------
 
 JOB = """[model]

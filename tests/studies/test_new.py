@@ -246,6 +246,16 @@ def test_a_device_without_bf16_gets_fp16():
     assert service_draft(Machine("gpt3-1.3b", "dgx-h100", 1)).data["precision"] == "bf16"
 
 
+def test_a_service_of_weights_of_4_bits_was_planned_for_16():
+    """Without --precision weights are as they were released."""
+    draft = service_draft(Machine("gpt-oss-120b", "dgx-h100", 1))
+    stated = service_draft(Machine("gpt-oss-120b", "dgx-h100", 1, "bf16"))
+
+    assert draft.data["precision"] == {"weights": "bf16", "experts": "mxfp4"}
+    assert "as the weights of gpt-oss-120b were released" in draft.assumed["precision"]
+    assert (stated.data["precision"], "precision" in stated.assumed) == ("bf16", False)
+
+
 def answered(folder, *answers):
     """Return what `clustersim new` prints on a terminal whose user enters some lines."""
     package = Path(__file__).resolve().parents[2]

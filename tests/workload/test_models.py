@@ -331,6 +331,47 @@ def test_imported_configurations_have_the_published_parameters(name):
         assert data["active"]["value"] == pytest.approx(active, rel=0.03)
 
 
+GROUP = {"num_bits": 8, "type": "float", "strategy": "channel"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "released"),
+    [
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, {"weights": "fp8-block"}),
+        ({"quant_method": "fp8", "activation_scheme": "static"}, {"weights": "fp8"}),
+        (
+            {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]},
+            {"weights": "mxfp4", "attention": "bf16"},
+        ),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, {"weights": "int4"}),
+        ({"quant_method": "gptq", "bits": 3}, None),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"group_0": {"weights": GROUP}},
+            },
+            {"weights": "fp8"},
+        ),
+        (
+            {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]},
+            {"weights": "nvfp4"},
+        ),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, None),
+        ({"quant_method": "compressed-tensors", "config_groups": [[]]}, None),
+        ("fp8", None),
+    ],
+)
+def test_formats_of_released_weights_are_those_of_the_configuration(stated, released):
+    """By method; one that is not modelled is a note."""
+    config = json.loads(text_of("llama3-8b")) | {"quantization_config": stated}
+    draft = import_config("config.json", json.dumps(config), "any")
+
+    assert draft.data.get("released") == released
+    assert any("is not modelled" in note for note in draft.notes) == (
+        released is None and isinstance(stated, dict)
+    )
+
+
 def test_glm_counts_its_prediction_module_and_no_embeddings(tmp_path):
     """355 billion and 32 billion are without both embeddings and with the module.
 

@@ -17,8 +17,8 @@ from clustersim.catalog.facts import (
     Whole,
 )
 from clustersim.catalog.launching import LaunchArguments, Program
+from clustersim.catalog.records.models import WeightFormat
 
-WeightFormat = Literal["fp16", "bf16", "fp8", "fp8-block", "int8", "int4", "nvfp4", "mxfp4"]
 KvFormat = Literal["fp16", "bf16", "fp8", "int8"]
 ActivationFormat = Literal["fp16", "bf16", "fp8", "int8", "nvfp4", "mxfp4", "mxfp8"]
 

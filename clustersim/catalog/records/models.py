@@ -13,6 +13,8 @@ from clustersim.catalog.facts import Count, Fact, Parts, Positive, Record, Stric
 MOST_LAYERS: Final = 4_096
 """Layers of a model, at most: each is an object, and models have hundreds."""
 
+WeightFormat = Literal["fp16", "bf16", "fp8", "fp8-block", "int8", "int4", "nvfp4", "mxfp4"]
+
 Biased = Literal["qkv", "output", "mlp", "norm", "router"]
 """Layers that may have biases: the projections around attention, the MLP with a router, the norms.
 
@@ -154,6 +156,20 @@ class MambaShape(Strict):
         return self
 
 
+class ReleasedFormats(Strict):
+    """Number formats of published weights: of linear layers, and of parts that differ."""
+
+    weights: WeightFormat
+    attention: WeightFormat | None = None
+    experts: WeightFormat | None = None
+
+    @property
+    def precision(self) -> str | dict[str, str]:
+        """The formats as the key `precision` of a service states them."""
+        parts = self.model_dump(exclude_none=True)
+        return parts if len(parts) > 1 else self.weights
+
+
 def _left_to_the_family(schema: dict[str, Any]) -> None:
     """Remove the keys that every family sets from the required keys of a schema."""
     given_by_all = set.intersection(*(set(family) for family in FAMILIES.values()))
@@ -213,6 +229,9 @@ class ModelRecord(Record):
     active: Fact[Positive] | None = Field(None, description="parameters that are used for a token")
     hugging_face: str | None = Field(
         None, description="name of its weights on Hugging Face; none are published if missing"
+    )
+    released: ReleasedFormats | None = Field(
+        None, description="number formats of its published weights; 16 bits if missing"
     )
     source: str
     assumed: dict[str, str] = Field({})

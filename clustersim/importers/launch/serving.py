@@ -12,6 +12,7 @@ from clustersim.catalog.tree import bare
 from clustersim.importers.launch import commands
 from clustersim.importers.launch.options import Option, positionals
 from clustersim.importers.launch.table import Given, Launch, Reads, ignored
+from clustersim.importers.models import import_config
 from clustersim.importers.source import Source
 
 QUANTISED: Final[Mapping[str, str]] = {
@@ -143,17 +144,35 @@ def _letters(name: str) -> str:
 
 
 def _formats(given: Given) -> None:
-    """State the formats of weights, of the cache and of all else."""
+    """State the formats of weights, of the cache and of all else.
+
+    Without a method, engines load weights as they were released.
+    """
     wide = _chosen(given, "wide", _WIDE, "auto")
     narrow = given.pop("quantised")
     cached = _chosen(given, "cached", _CACHED, "auto")
+    released = None if narrow else _released(given.values["model"])
+    if released is not None:
+        given.assumed["precision"] = "weights as they were released"
     weights = narrow or wide
-    if cached is None and weights in ("bf16", "fp8"):
+    if cached is None and released is None and weights in ("bf16", "fp8"):
         given.put("precision", weights, "of.quantised")
         return
-    table = {"weights": weights, "kv": cached, "wide": wide if narrow else None}
+    parts = released or {"weights": weights}
+    table = {**parts, "kv": cached, "wide": wide if narrow or released else None}
     stated = {part: form for part, form in table.items() if form is not None}
     given.put("precision", stated if len(stated) > 1 else weights, "of.quantised")
+
+
+def _released(model: str) -> dict[str, str] | None:
+    """Return the formats of the weights of a model of the catalogue, or of a configuration."""
+    released: dict[str, str] | None
+    if model.endswith(".json"):
+        draft = import_config(model, Path(model).read_text("utf-8"))
+        released = draft.data.get("released")
+    else:
+        released = fact_of_model(model, "released")
+    return released
 
 
 def _chosen(given: Given, key: str, values: Mapping[str, Any], otherwise: str) -> Any:

@@ -18,6 +18,7 @@ from clustersim.errors import CatalogError
 from clustersim.importers.draft import Draft
 from clustersim.importers.models import dense, experts, hybrid
 from clustersim.importers.models.config import Config, not_modelled, other_file, read_config
+from clustersim.importers.models.released import released_formats
 from clustersim.suggestions import nearest
 from clustersim.workload.model import build_model
 from clustersim.workload.parameters import active_parameters, model_parameters
@@ -69,6 +70,7 @@ def import_config(file: str, text: str, name: str | None = None) -> Draft:
     kind = _architecture(config)
     config.only("is_encoder_decoder", (False,), "no encoder in a model file")
     shape = _text_shape(config, kind) if kind in WITH_TEXT else READERS[kind](config)
+    shape["released"] = released_formats(config)
     config.check_all_read()
     config.stop_if_wrong()
     name = name or kind.replace("_", "-")

@@ -227,8 +227,11 @@ def service_draft(
     _check_counts(counts | {f"--{key}": value for key, value in lengths.items()})
     if rate is not None and concurrency is not None:
         raise ScenarioError("--rate, --concurrency: a service has one load (leave one out)")
-    _model(machine.model)
     data, assumed, use = machine.values(FORMATS[:2])
+    released = _model(machine.model).released
+    if released is not None and machine.precision is None:
+        data["precision"] = released.precision
+        assumed["precision"] = f"as the weights of {machine.model} were released; --precision"
     load: dict[str, Any] = {"concurrency": concurrency or USERS} if rate is None else {"rate": rate}
     if rate is None and concurrency is None:
         assumed["load.concurrency"] = "--concurrency or --rate states the load"
