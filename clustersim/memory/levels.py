@@ -49,12 +49,14 @@ class Changes(NamedTuple):
     change : from before a step to after it
     more : at the fullest moment of a step, more than after it
     opened : microbatches that a step opens, as `_OPENED`
+    sums : of `change` and of `more`, over the parts
     """
 
     parts: tuple[str, ...]
     change: NDArray[np.float64]
     more: NDArray[np.float64]
     opened: NDArray[np.int64]
+    sums: tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def changes_by_step(
@@ -68,12 +70,14 @@ def changes_by_step(
     """
     parts = tuple(sorted({part for memory in chunks for which in memory for part in which}))
     table = np.array([[[which.get(p, 0.0) for p in parts] for which in c] for c in chunks])
-    saved, ahead, back, left = (table[:, which] for which in range(4))
-    change = np.stack([saved, -saved, left - saved, -left], axis=1)
-    inside = np.stack([ahead, back, back, np.zeros_like(saved)], axis=1)
-    more = inside - _BEFORE[:, None] * change
-    return Changes(parts, change[chunk, kind], more[chunk, kind], _OPENED[kind])
+    every = _CHANGE @ table
+    change, more = every[chunk, kind], (_INSIDE @ table - _BEFORE[:, None] * every)[chunk, kind]
+    return Changes(parts, change, more, _OPENED[kind], (change.sum(axis=1), more.sum(axis=1)))
 
+
+_CHANGE: Final = np.array([[1, 0, 0, 0], [-1, 0, 0, 0], [-1, 0, 0, 1], [0, 0, 0, -1]])
+_INSIDE: Final = np.array([[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
+"""How often each part of a `ChunkMemory` is in the change and inside a step, by kind."""
 
 _BEFORE: Final = np.array([0, 1, 1, 1])
 """Whether the fullest moment of a step is before its change, by kind."""
@@ -133,8 +137,8 @@ def fullest_moment(changes: Changes, steps: NDArray[np.int64]) -> Moment:
     changes : of each code
     steps : codes of the steps of the stage, in order
     """
-    change, more, opened = changes.change, changes.more, changes.opened
-    total = np.cumsum(change.sum(axis=1)[steps]) + more.sum(axis=1)[steps]
+    _, change, more, opened, (whole, above) = changes
+    total = np.cumsum(whole[steps]) + above[steps]
     moment = int(total.argmax())
     done, last = np.bincount(steps[: moment + 1], minlength=len(change)), steps[moment]
     parts = dict(zip(changes.parts, (done @ change + more[last]).tolist(), strict=True))

@@ -51,7 +51,7 @@ def replayed(job: Job, stage: int) -> float | None:
     facts = job.framework.memory.replay if job.framework.memory else None
     plan, model = job.plan, job.model
     split = plan.cell > 1 or plan.pipeline > 1
-    unlike = model.experts or model.latent or model.pattern or len({*model.stack}) > 1
+    unlike = model.experts or model.latent or model.pattern or len(model.kinds) > 1
     if facts is None or split or unlike:
         return None
     units, others = _units(job), _other_streams(job, stage)

@@ -166,8 +166,11 @@ def on_host(job: Job, stage: int) -> dict[str, float]:
 
     The host that runs the optimiser has the gradients there as well.
     """
-    states, away = state_parts(job, stage), _away(job)
-    if away and "gradients" not in away:
+    away = _away(job)
+    if not away:
+        return {}
+    states = state_parts(job, stage)
+    if "gradients" not in away:
         owned = job.weights.on_rank(job.weights.trained(stage), sharded=True)
         states["gradients"] = memory_recipe(job).gradients * owned
         away = (*away, "gradients")

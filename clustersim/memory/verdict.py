@@ -229,7 +229,7 @@ class Verdict:
     framework: str = ""
     advice: tuple[Remedy, ...] = ()
 
-    @property
+    @cached_property
     def fullest(self) -> StageMemory:
         """The stage that needs most, the first of equals."""
         return max(self.stages, key=lambda stage: stage.need)

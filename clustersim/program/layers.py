@@ -46,7 +46,7 @@ class Layers:
     ) -> None:
         self._plan, self._recompute, self._shard = plan, recompute, shard
         self._stack = model.stack
-        kinds = dict.fromkeys(self._stack)
+        kinds = model.kinds
         parts = {layer: ops_by_part(shard, layer) for layer in kinds}
         self._ops = {layer: in_order(of_layer) for layer, of_layer in parts.items()}
         repeated = {layer: recompute.of(ops) for layer, ops in self._ops.items()}

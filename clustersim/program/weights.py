@@ -42,7 +42,7 @@ class Weights:
     ) -> None:
         self._model, self._plan, self._layers = model, plan, layers
         self._finetune, self._frozen_ends = finetune, frozen_ends
-        kinds = dict.fromkeys(model.stack)
+        kinds = model.kinds
         self._whole = {layer: layer_parameters(model, layer) for layer in kinds}
         self._trained = {layer: trainable(model, layer, finetune) for layer in kinds}
         self._trained_of_stage: dict[int, Parameters] = {}

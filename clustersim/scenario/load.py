@@ -11,7 +11,7 @@ Every value keeps the place that it comes from, so that a message names file, li
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
@@ -406,19 +406,28 @@ def plain_value(record: BaseModel, path: Key) -> Any:
     for key in path:
         if key in ("title", "note", "sources", "source", "assumed"):
             return None
-        inside = inner_values(value.value if isinstance(value, SourcedValue) else value)
-        value = inside.get(key, value)
+        inside = value.value if isinstance(value, SourcedValue) else value
+        if isinstance(inside, BaseModel):
+            name = _names(type(inside)).get(key)
+            value = value if name is None else getattr(inside, name)
+        else:
+            value = inner_values(inside).get(key, value)
     return bare(to_jsonable_python(value, by_alias=True))
 
 
 def inner_values(value: Any) -> Mapping[str | int, Any]:
     """Return the values of a record, a mapping or a list by key or index; none of others."""
     if isinstance(value, BaseModel):
-        fields = type(value).model_fields.items()
-        return {info.alias or name: getattr(value, name) for name, info in fields}
+        return {key: getattr(value, name) for key, name in _names(type(value)).items()}
     if isinstance(value, list | tuple):
         return dict(enumerate(value))
     return value if isinstance(value, dict) else {}
+
+
+@cache
+def _names(record: type[BaseModel]) -> dict[str | int, str]:
+    """Return the fields of a kind of records by their keys."""
+    return {info.alias or name: name for name, info in record.model_fields.items()}
 
 
 def _check_nodes(tree: Tree, document: Document) -> None:

@@ -173,7 +173,7 @@ def hardware_flops(
     ----------
     recomputed : every layer with the names of its recomputed operations
     """
-    flops = {layer: layer_forward_flops(model, layer) for layer in dict.fromkeys(model.stack)}
+    flops = {layer: layer_forward_flops(model, layer) for layer in model.kinds}
     extra = sum(
         of_operation
         for layer, names in recomputed

@@ -178,6 +178,11 @@ class Transformer:
         """All layers, in order."""
         return tuple(self.layer(index) for index in range(self.layers))
 
+    @cached_property
+    def kinds(self) -> tuple[Layer, ...]:
+        """The different layers, in the order of the first of each."""
+        return tuple(dict.fromkeys(self.stack))
+
 
 def _in_window(window: WindowShape, index: int) -> bool:
     """Whether layer `index` has the window."""

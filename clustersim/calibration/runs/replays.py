@@ -118,7 +118,7 @@ def _inspect(entry: Entry, accelerator: str) -> _Inspected:
 
 def _unused(job: Job) -> frozenset[str]:
     """Return the coefficients of kinds of kernels that a job does not have."""
-    ops = [op for layer in dict.fromkeys(job.model.stack) for op in job.layers.ops(layer)]
+    ops = [op for layer in job.model.kinds for op in job.layers.ops(layer)]
     ops += [*job.layers.embedding, *job.layers.head]
     kernels = flat([kernel for op in ops for kernel in (*op.forward, *op.backward)])
     fused = [kernel for kernel in kernels if isinstance(kernel, Flash)]

@@ -10,6 +10,7 @@ from clustersim.answers import answer_from
 from clustersim.bounded_cache import BoundedCache
 from clustersim.catalog.files import is_file
 from clustersim.catalog.records.frameworks import FrameworkRecord
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.cost.kernels.products import gemm_seconds
 from clustersim.disturbance import Draw
 from clustersim.errors import PlanError
@@ -71,10 +72,15 @@ def build_job(loaded: Loaded, draw: Draw = DRAWN) -> Job:
 
 
 def model_of(scenario: Scenario) -> Transformer:
-    """Return the model of a scenario as its framework pads it."""
-    batch, multiple = scenario.batch, scenario.framework.vocab_multiple
-    tensor = scenario.plan.tensor
-    return build_model(scenario.model, batch.sequence, multiple, tensor, batch.sample)
+    """Return the model of a scenario as its framework pads it; one object for equal ones."""
+    record, batch, multiple = scenario.model, scenario.batch, scenario.framework.vocab_multiple
+    fixed = batch.sequence, multiple, scenario.plan.tensor, batch.sample
+
+    def compute() -> tuple[ModelRecord, Transformer]:
+        return record, build_model(record, *fixed)
+
+    made: Transformer = _LATEST_RECORDS.get((id(record), *fixed), 1, compute)[1]
+    return made
 
 
 def framework_of(scenario: Scenario) -> FrameworkRecord:
@@ -84,12 +90,12 @@ def framework_of(scenario: Scenario) -> FrameworkRecord:
     def compute() -> tuple[FrameworkRecord, FrameworkRecord]:
         return framework, with_optimiser(framework, precision, OPTIMISERS[name])
 
-    made: FrameworkRecord = _FRAMEWORKS.get((id(framework), precision, name), 1, compute)[1]
+    made: FrameworkRecord = _LATEST_RECORDS.get((id(framework), precision, name), 1, compute)[1]
     return made
 
 
-_FRAMEWORKS: Final = BoundedCache(64, 1)
-"""The latest frameworks; one that is kept has its number to itself."""
+_LATEST_RECORDS: Final = BoundedCache(64, 1)
+"""The latest models and frameworks with their records; a kept record has its number to itself."""
 
 
 def cluster_of(loaded: Loaded, draw: Draw = DRAWN) -> Cluster:
@@ -196,17 +202,19 @@ def _check_products(job: Job, loaded: Loaded) -> None:
 
 def _check_recomputed(job: Job, loaded: Loaded) -> None:
     """Check the names of operations to be recomputed, which follow from the whole job."""
-    known = [op.name for layer in dict.fromkeys(job.model.stack) for op in job.layers.ops(layer)]
-    allowed, table = ", ".join(dict.fromkeys(known)), loaded.scenario.recompute
-    ops, modules = ([], []) if isinstance(table, str) else (table.ops, table.modules)
+    table = loaded.scenario.recompute
+    if isinstance(table, str):
+        return
+    known = [op.name for layer in job.model.kinds for op in job.layers.ops(layer)]
+    allowed = ", ".join(dict.fromkeys(known))
     problems = [
         f"{loaded.where('recompute', 'ops')}: no operation '{name}'{nearest(name, known)}"
         f" (operations of a layer: {allowed})"
-        for name in sorted({*ops} - {*known})
+        for name in sorted({*table.ops} - {*known})
     ]
     problems += [
         f"{loaded.where('recompute', 'modules')}: no layer has the module '{module}'"
-        for module in modules
+        for module in table.modules
         if MODULES[module].isdisjoint(known)
     ]
     if problems:
@@ -324,7 +332,7 @@ def layers_of(rule: str | Sequence[int], model: Transformer, parts: int) -> tupl
     if not isinstance(rule, str):
         return tuple(rule)
     if rule == "by-work":
-        work = {layer: multiplied(model, layer) for layer in dict.fromkeys(model.stack)}
+        work = {layer: multiplied(model, layer) for layer in model.kinds}
         return by_work([work[layer] for layer in model.stack], model.vocab * model.hidden, parts)
     if rule == "even":
         return even_layers(layers, parts) if layers % parts == 0 else ()

@@ -86,7 +86,7 @@ def simulate(
 def simulate_if_it_fits(loaded: Loaded) -> Result | Verdict:
     """Return the result of a scenario that fits in memory, only the memory of another one.
 
-    The memory takes some 4 ms, a replay a tenth of a second or more.
+    The memory takes some 2 ms, a replay 20 ms or more.
 
     Raises
     ------

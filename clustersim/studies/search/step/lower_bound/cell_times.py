@@ -138,10 +138,9 @@ class CellTimesOf:
 
 def stacked_layers(job: Job, recompute: Recompute) -> list[StackedLayer]:
     """Return the different layers of a model, all of them with some recomputation."""
-    layers = dict.fromkeys(job.model.stack)
     return [
         StackedLayer(layer, recompute.of(job.layers.ops(layer)), recompute.outputs)
-        for layer in layers
+        for layer in job.model.kinds
     ]
 
 

@@ -16,8 +16,7 @@ class StageParameters:
     """
 
     def __init__(self, job: Job) -> None:
-        layers = dict.fromkeys(job.model.stack)  # the different ones, in order
-        self._layers = [trainable(job.model, layer, job.finetune) for layer in layers]
+        self._layers = [trainable(job.model, layer, job.finetune) for layer in job.model.kinds]
         self._embedding, self._logits = _ends(job)
 
     def of(self, layers: Sequence[float], first: float, last: float) -> Parameters:

@@ -122,7 +122,7 @@ class Tails:
         passes, plan = job.framework.optimiser, job.plan
         moved = passes.held * on_rank(plan, trained)
         moved += passes.updated * on_rank(plan, trained, sharded=plan.zero >= 1)
-        of_kinds = dict(zip(dict.fromkeys(job.model.stack), layers, strict=True))
+        of_kinds = dict(zip(job.model.kinds, layers, strict=True))
         return pass_seconds(moved, job.cluster.accelerator) + orthogonal_seconds(job, of_kinds)
 
 
