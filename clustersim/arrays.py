@@ -67,7 +67,8 @@ def numbered(rows: Integers) -> Integers:
     """
     if len(rows) <= FEW:
         known: dict[bytes, int] = {}
-        return np.array([known.setdefault(row.tobytes(), len(known)) for row in rows], np.int64)
+        each = np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}").ravel().tolist()
+        return np.array([known.setdefault(row, len(known)) for row in each], np.int64)
     numbers = np.zeros(len(rows), dtype=np.int64)
     for column in rows.T:
         _, places = ranked(column)

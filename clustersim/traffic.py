@@ -152,6 +152,10 @@ class LinkRows:
         """Return the same links with other values."""
         return LinkRows(self.starts, self.links, values)
 
+    def alike(self, other: "LinkRows") -> bool:
+        """Whether another one has the same links in each row."""
+        return np.array_equal(self.starts, other.starts) and np.array_equal(self.links, other.links)
+
     def largest(self, values: Floats) -> Floats:
         """Return for each row the largest of the values of its entries; 0 for an empty row."""
         return self._reduced(np.maximum, values, 0.0)
@@ -212,7 +216,10 @@ def stacked(parts: Sequence[LinkRows]) -> LinkRows:
 def added(parts: Iterable[LinkRows], rows: int) -> LinkRows:
     """Return the sum of several parts of `rows` rows each."""
     listed = [part for part in parts if len(part.links)]
-    return listed[0] if len(listed) == 1 else link_rows(*_entries(listed), rows)
+    first = listed[0] if listed else None
+    if first is not None and all(first.alike(part) for part in listed[1:]):
+        return first.with_values(sum((part.values for part in listed[1:]), first.values))
+    return link_rows(*_entries(listed), rows)
 
 
 def largest_of(parts: Iterable[LinkRows], rows: int) -> LinkRows:

@@ -74,15 +74,15 @@ def time_grid(program: Program) -> TimeGrid:
 
     A step that takes longer is replayed as well, with instants that are rounded.
     """
-    ranks = [*zip(program.actors, program.rates, strict=True)]
-    busiest = max(_work(*rank, program, repeated=True) for rank in ranks)
-    once = sum(_work(*rank, program, repeated=False) for rank in ranks[: program.stages])
-    return TimeGrid.up_to(CONTENTION * (busiest + once))
+    ranks = zip(program.actors, program.rates, strict=True)
+    works = [_work(*rank, program) for rank in ranks]
+    busiest = max(of_all for of_all, _ in works)
+    return TimeGrid.up_to(CONTENTION * (busiest + sum(once for _, once in works[: program.stages])))
 
 
-def _work(actor: Actor, rates: Mapping[Code, float], program: Program, *, repeated: bool) -> float:
-    """Return the time of the blocks and transfers of a rank, of each code once or of all steps."""
-    seconds = 0.0 if actor.extra is None else float(actor.extra.clip(0.0).sum())
+def _work(actor: Actor, rates: Mapping[Code, float], program: Program) -> tuple[float, float]:
+    """Return the time of the blocks and transfers of a rank, of all steps and of each code once."""
+    seconds = once = 0.0 if actor.extra is None else float(actor.extra.clip(0.0).sum())
     for code, times in program.order.times(actor.position.stage).items():
         traffic = actor.send[code]
         sent = 0.0
@@ -90,8 +90,8 @@ def _work(actor: Actor, rates: Mapping[Code, float], program: Program, *, repeat
             sent = traffic.latency + traffic.nbytes / rates[code]
         block = actor.blocks[code]
         taken = block.seconds.total + max(0.0, block.late) + sent
-        seconds += taken * (times if repeated else 1)
-    return seconds
+        seconds, once = seconds + taken * times, once + taken
+    return seconds, once
 
 
 class _Call:

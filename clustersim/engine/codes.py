@@ -58,7 +58,8 @@ class Codes(NamedTuple):
 
     def of_steps(self, row: Numbers, codes: Numbers) -> "Codes":
         """Return the same columns for the codes of steps of each rank."""
-        return Codes(*(column[row, codes] for column in self))  # type: ignore[arg-type]
+        at = row * self.seconds.shape[1] + codes
+        return Codes(*(column.take(at) for column in self))
 
 
 def _facts(action: Action, direct: Action) -> tuple[bool, ...]:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clustersim.answers import in_brief, record
+from clustersim.arrays import ranges
 from clustersim.cost.power import Draw, MachinePower
-from clustersim.metrics.attribution import TAIL_PARTS, code_rows, in_parts, parts_by_code
+from clustersim.metrics.attribution import PARTS, TAIL_PARTS, code_rows, in_parts, parts_by_code
 from clustersim.program.program import Actor
 from clustersim.timeline import Floats, Steps, Timeline, Track
 
@@ -141,30 +142,32 @@ def _levels(
     before = np.cumsum([0, *more])
     at = 4 * np.arange(len(steps.start)) + steps.of_rows(before[:-1])
     edges = np.empty(4 * len(steps.start) + before[-1])
-    levels = np.full(len(edges), machine.in_state("waiting"))
+    waiting = machine.in_state("waiting")
+    levels = np.full(len(edges), waiting)
     for offset, times in enumerate((steps.free, arrival, steps.start, steps.end)):
         edges[at + offset] = times
     levels[at + 1] = levels[at + 3] = machine.in_state("communication")
     levels[at + 2] = _watts(steps, actors, machine)
-    ends = 4 * steps.first[1:] + before[:-1]
-    for end, track in zip(ends.tolist(), tracks, strict=True):
+    behind: list[tuple[float, float]] = []
+    for track in tracks:
         for span in track.tail:
-            edges[end : end + 2] = span.ready, span.start
-            levels[end + 1] = machine.watts(TAIL_PARTS[span.name])
-            end += 2
-        edges[end : end + 2] = track.finish, duration
+            behind += (span.ready, waiting), (span.start, machine.watts(TAIL_PARTS[span.name]))
+        behind += (track.finish, waiting), (duration, waiting)
+    at = ranges(4 * steps.first[1:] + before[:-1], np.array(more))
+    edges[at], levels[at] = np.array(behind).T
     rank = np.repeat(np.arange(len(tracks)), 4 * np.diff(steps.first) + np.array(more))
     return _lasting(rank, edges, levels)
 
 
 def _watts(steps: Steps, actors: Sequence[Actor], machine: MachinePower) -> Floats:
     """Return the power of a device in each block: the mean of all blocks of a code [W]."""
-    waiting = machine.in_state("waiting")
+    waiting, of_part = machine.in_state("waiting"), {part: machine.watts(part) for part in PARTS}
     watts = np.zeros((len(actors), len(actors[0].order.codes)))
     for rank, by_code in enumerate(parts_by_code(steps, actors)):
         for code, parts in by_code.items():
+            energy = sum(seconds * of_part[part] for part, seconds in parts.items())
             taken = sum(parts.values())
-            watts[rank, code] = _energy(parts, machine) / taken if taken else waiting
+            watts[rank, code] = energy / taken if taken else waiting
     return watts.ravel()[code_rows(steps, actors)]
 
 
@@ -172,12 +175,6 @@ def _lasting(rank: NDArray[np.int64], edges: Floats, watts: Floats) -> _Levels:
     """Return the levels that last, each where it begins; the last edge of a rank is the end."""
     lasting = np.flatnonzero(edges[1:] > edges[:-1])
     changes = np.ones(len(lasting), dtype=np.bool_)
-    before, after = lasting[:-1], lasting[1:]
-    changes[1:] = (watts[after] != watts[before]) | (rank[after] != rank[before])
-    changing = lasting[changes]
-    return _Levels(rank[changing], edges[changing], watts[changing])
-
-
-def _energy(parts: Mapping[str, float], machine: MachinePower) -> float:
-    """Return the energy of one device in some components [J]."""
-    return sum(seconds * machine.watts(part) for part, seconds in parts.items())
+    rank, watts = rank[lasting], watts[lasting]
+    changes[1:] = (watts[1:] != watts[:-1]) | (rank[1:] != rank[:-1])
+    return _Levels(rank[changes], edges[lasting[changes]], watts[changes])

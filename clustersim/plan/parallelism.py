@@ -20,7 +20,7 @@ the microbatches go through either model.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -67,6 +67,7 @@ class Wiring:
         along = self.stages - 1 - stage if self._reversed(chunk) else stage
         return along if self.name == "mirrored" else chunk * self.stages + along
 
+    @lru_cache(maxsize=1 << 13)  # noqa: B019 - small objects, of which layouts have equal ones
     def onward(self, stage: int, chunk: int, *, forward: bool) -> Place | None:
         """Return the chunk that receives the output of another; None at either end of the model."""
         along = self.virtual_stage(stage, chunk) + (1 if forward else -1)

@@ -133,11 +133,11 @@ class Compilation:
         """Return the actors: by replica class, then stage, then tensor rank where not folded."""
         plan, tails = self._job.plan, tails_of(self._job, folded)
         return [
-            replace(actor, position=actor.position._replace(tensor_rank=tensor_rank))
+            replace(actor, position=actor.position._replace(tensor_rank=rank)) if rank else actor
             for number, replicas in enumerate(folded.classes)
             for stage in range(plan.pipeline)
             for actor in [self._actor(folded, number, stage, tails[stage])]
-            for tensor_rank in range(tensor_ranks)
+            for rank in range(tensor_ranks)
         ]
 
     def _actor(self, folded: Folded, number: int, stage: int, tail: Tail) -> Actor:

@@ -175,12 +175,12 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
         return Run(key, RAN, answer=_copied(replay(loaded)), fresh=True)
     result = simulate_if_it_fits(loaded) if variant.memory_first else simulate(loaded)
     if isinstance(result, Result):
-        training = None if loaded.scenario.training is None else run_measures(result)
+        if loaded.scenario.training is not None:
+            result = replace(result, training=run_measures(result))
         price = result.usd_per_hour
         known = None if isinstance(price, str) else price
         why = {"usd_per_hour": price} if isinstance(price, str) else {}
-        answer = replace(result, training=training).answer
-        answer = replace(answer, usd_per_hour=known, unavailable=why)
+        answer = replace(result.answer, usd_per_hour=known, unavailable=why)
         if variant.replications:
             answer = replace(answer, replications=replicate(loaded, variant.replications))
         return Run(key, RAN, answer=_copied(answer), fresh=True)

@@ -11,15 +11,20 @@ So the links of many routes are numbered at once, and links are named on demand:
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar, overload
+from functools import partial
+from typing import Final, Generic, TypeVar, overload
 
 import numpy as np
 
 from clustersim.arrays import Floats, Integers
+from clustersim.bounded_cache import BoundedCache
 from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.links import Hop
 
 Text = TypeVar("Text")
+
+MOST_HOPS: Final = 1 << 14
+"""Links that are kept for the next layouts of a sweep, which name many of the same ones."""
 
 _END = re.compile(r"n(\d+)\.(.+)")
 
@@ -49,6 +54,7 @@ class LinkTable:
         self._named: list[Hop] = []
         self._numbers: dict[str, int] = {}
         self._capacities: Floats | None = None
+        self._hops = BoundedCache(MOST_HOPS, 1)
 
     # --- numbers ---------------------------------------------------------------------------------
 
@@ -134,6 +140,9 @@ class LinkTable:
 
     def hop(self, link: int) -> Hop:
         """Return a link."""
+        return self._hops.get(link, 1, partial(self._hop, link))
+
+    def _hop(self, link: int) -> Hop:
         if link >= self._first_named:
             return self._named[link - self._first_named]
         if link >= self._first_step:

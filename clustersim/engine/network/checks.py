@@ -9,6 +9,7 @@ Bytes delivered through the network are integrated from rates and times, never c
 traffic; the load of every solved link is summed independently from the rates.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import combinations, islice
 from math import isinf
@@ -85,19 +86,16 @@ def overloaded_links(
     transfers: Iterable[TransferSeries], capacities: Sequence[float]
 ) -> frozenset[int]:
     """Return the links on which the demand ever exceeded the capacity."""
-    crossing: dict[int, list[tuple[TransferSeries, float]]] = {}
+    crossing = defaultdict[int, list[tuple[TransferSeries, float]]](list)
     for series in transfers:
-        for link, weight in zip(series.traffic.links, series.traffic.weights, strict=True):
-            demand = weight * series.rate / capacities[link]
-            crossing.setdefault(link, []).append((series, demand))
-    alike: dict[tuple[tuple[int, float], ...], list[int]] = {}
-    for link, demands in crossing.items():
-        if _upper_bound(demands) > 1 + ROUNDING:
-            key = tuple((id(series), demand) for series, demand in demands)
-            alike.setdefault(key, []).append(link)
+        for link, weight in series.traffic.crossings():
+            crossing[link].append((series, weight * series.rate / capacities[link]))
     overlaps = _Overlaps()
-    overloaded = (links for links in alike.values() if overlaps.exceed(crossing[links[0]]))
-    return frozenset(link for links in overloaded for link in links)
+    return frozenset(
+        link
+        for link, demands in crossing.items()
+        if _upper_bound(demands) > 1 + ROUNDING and overlaps.exceed(demands)
+    )
 
 
 Times = tuple[Floats, Floats]
@@ -129,11 +127,12 @@ class _Overlaps:
     def _key(self, series: Sequence[TransferSeries]) -> tuple[int, ...]:
         """Return the key of the times of a sender."""
         key = tuple(map(id, series))
-        if key not in self._times:
-            begin = np.concatenate([part.begin for part in series])
-            end = np.concatenate([part.end for part in series])
-            order = np.lexsort((end, begin))
-            self._times[key] = begin[order], end[order]
+        if key not in self._times:  # in order of their ends as well, since one ends before the next
+            begin, end = series[0].begin, series[0].end
+            if len(series) > 1:
+                begin = np.sort(np.concatenate([part.begin for part in series]), kind="stable")
+                end = np.sort(np.concatenate([part.end for part in series]), kind="stable")
+            self._times[key] = begin, end
         return key
 
     def _overlap(self, a: tuple[int, ...], b: tuple[int, ...]) -> bool:

@@ -202,15 +202,12 @@ class Calls(NamedTuple):
     ----------
     inner : between kernels
     moves : of weights and gradients
+    all : both together
     """
 
     inner: Counter[Call]
     moves: Counter[Call]
-
-    @property
-    def all(self) -> Counter[Call]:
-        """Both together."""
-        return self.inner + self.moves
+    all: dict[Call, int]
 
 
 def calls_by_stage(job: Job, work: Work) -> list[Calls]:
@@ -230,7 +227,7 @@ def _calls(job: Job, stage: int, work: Work) -> Calls:
                     if isinstance(kernel, Collective):
                         inner[Call.of(kernel)] += times
             moves.update(map(Call.of, block.moved))
-    return Calls(inner, moves)
+    return Calls(inner, moves, dict(inner + moves))
 
 
 def operations_of(calls: Iterable[Calls]) -> dict[Axis, list[str]]:

@@ -192,7 +192,9 @@ class LinkUsage:
         found: dict[str, tuple[LinkRows, LimitedBy]] = {}
         for axis in self._inner.axes:
             stages = (range(run.start, run.start + 1) for run in self._inner.runs)
-            rows = ((self._inner.along(axis, stage).take([0]), stage.start) for stage in stages)
+            rows = (
+                (self._inner.along(axis, stage).part(slice(1)), stage.start) for stage in stages
+            )
             row, stage = next(each for each in rows if len(each[0].links))
             found[axis] = row, self._longest_call(axis, stage)
         for kind, prefix, transfers in (
@@ -206,7 +208,7 @@ class LinkUsage:
                 by = table.moved.of_row(at).limited_by(self._links.capacities)
                 if prefix == "gradients":
                     by = self._reduction_limit(name)
-                found[kind] = table.crossings.take([at]), by
+                found[kind] = table.crossings.part(slice(at, at + 1)), by
         links, capacities = self._links, self._links.capacities
         limits = {}
         for kind, (load, by) in found.items():

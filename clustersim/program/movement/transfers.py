@@ -159,10 +159,10 @@ def message_rows(
 
 def joint_collectives(job: Job, communicators: Communicators) -> dict[Name, TrafficRows]:
     """Return the collectives of all replicas: over the data axis and of the embedding."""
-    plan = job.plan
     joint: dict[Name, TrafficRows] = {}
-    trained = [job.weights.trained(stage) for stage in range(plan.pipeline)]
-    calls = [((*reductions(job, each),), (*gathers(job, each),)) for each in trained]
+    trained = {first: job.weights.trained(first) for first in dict.fromkeys(job.layers.alike)}
+    of_first = {at: ((*reductions(job, t),), (*gathers(job, t),)) for at, t in trained.items()}
+    calls = [of_first[first] for first in job.layers.alike]
     for run in adjacent(calls):
         for kind, collectives in zip(("gradients", "parameters"), calls[run.start], strict=True):
             for axis, operation, nbytes in collectives:

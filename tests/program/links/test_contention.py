@@ -106,7 +106,7 @@ def test_units_with_links_to_themselves_take_their_closed_form(scenario, monkeyp
     expected = simulate(scenario).step_time
 
     def all_of_them(blocks, *_):
-        inner, moves = (dict(enumerate(map(list, by))) for by in zip(*blocks.calls, strict=True))
+        inner, moves, _ = (dict(enumerate(map(list, by))) for by in zip(*blocks.calls, strict=True))
         return Contention(inner, moves, always=True, bound=0.0)
 
     monkeypatch.setattr(compiling, "contention_of", all_of_them)
