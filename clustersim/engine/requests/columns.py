@@ -28,7 +28,7 @@ def _empty(room: int, kind: np.dtype[Any]) -> NDArray[Any]:
 class Columns:
     """Columns of one length.
 
-    Room that is not filled takes no memory, and no column is copied when others are removed.
+    Room that is not filled takes no memory.
 
     Parameters
     ----------
@@ -74,9 +74,10 @@ class Columns:
     def choose(self, chosen: Booleans) -> None:
         """Remove all numbers but those that a mask chooses."""
         self._length, length = int(np.count_nonzero(chosen)), self._length
-        for column in self._columns.values():
-            column[: self._length] = column[:length][chosen]
+        for name, column in self._columns.items():
+            self._columns[name] = remaining = _empty(self._room, column.dtype)
+            np.compress(chosen, column[:length], out=remaining[: self._length])
 
     def filled(self) -> dict[str, NDArray[Any]]:
-        """Return the numbers of each column; they change when some are removed."""
+        """Return the numbers of each column."""
         return {name: column[: self._length] for name, column in self._columns.items()}

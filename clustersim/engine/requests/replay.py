@@ -253,7 +253,8 @@ class _Replay:
     def result(self) -> ReplayedRequests:
         """Return what happened."""
         warm_up, completed = self._load.warm_up, self._completed.requests()
-        chosen = slice(warm_up, None) if self._load.closed else completed.number >= warm_up
+        in_order = self._load.closed or not warm_up  # then no column is copied
+        chosen = slice(warm_up, None) if in_order else completed.number >= warm_up
         return ReplayedRequests(
             requests=completed,
             steps=tuple(replica.steps() for replica in self._replicas),

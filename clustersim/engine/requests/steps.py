@@ -334,7 +334,7 @@ class StepRecord:
         self._forget()
 
     def steps(self) -> Steps:
-        """Return the steps so far, until some are dropped."""
+        """Return the steps so far."""
         self._flush()
         columns: dict[str, Any] = {
             **self._runs.filled(), **self._steps.filled(), **self._prompts.filled()
@@ -350,6 +350,7 @@ class StepRecord:
             recorded = block % self._spacing == 0
         self._dropped = self._dropped.plus(steps.sums_of_runs(~recorded))
         of_steps, of_prompts = (recorded.repeat(each) for each in (steps.count, steps.prompts))
+        del steps, block  # each column that is copied next is the last reference to its memory
         self._runs.choose(recorded)
         self._steps.choose(of_steps)
         self._prompts.choose(of_prompts)

@@ -44,6 +44,9 @@ AT_LEAST: Final = 64
 WARM_UP: Final = 2
 """Measured requests of each user, the minimum in all, and requests of each user before them."""
 
+LENGTH: Final[str] = "i"
+"""Type of the tokens of a request, of which there are at most `MAX_TOKENS`."""
+
 FIELDS: Final = ("arrival", "input", "output")
 """Fields of a request in a trace."""
 
@@ -85,7 +88,7 @@ def _load_of(loaded: LoadedService, endless: bool) -> RequestLoad:
     trace = trace_file(loaded)
     if trace is not None:
         rows = np.array(_trace(loaded, trace), dtype=float)
-        inputs, outputs = rows[:, 1].astype(np.int64), rows[:, 2].astype(np.int64)
+        inputs, outputs = rows[:, 1:].astype(LENGTH).T
         if (given.warm_up or 0) >= len(rows):
             raise ScenarioError(
                 f"{loaded.where('load', 'warm_up')}: must be less than the {len(rows):,} requests"
@@ -145,8 +148,8 @@ def _lengths(given: LoadFile, count: int) -> tuple[Integers, Integers]:
     prompts, outputs = given.prompts, given.outputs
     assert prompts is not None
     assert outputs is not None
-    drawn = _drawn(prompts, count, _generator(given.seed, 0))
-    return drawn, _drawn(outputs, count, _generator(given.seed, 1))
+    drawn = _drawn(prompts, count, _generator(given.seed, 0)).astype(LENGTH)
+    return drawn, _drawn(outputs, count, _generator(given.seed, 1)).astype(LENGTH)
 
 
 def _drawn(lengths: Lengths, count: int, draw: np.random.Generator) -> Integers:

@@ -1,11 +1,12 @@
 """What requests and steps mean: statistics of times, rates, goodput, KV cache, queue."""
 
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import Final
 
 import numpy as np
 
-from clustersim.arrays import Floats
+from clustersim.arrays import Booleans, Floats
 from clustersim.engine.requests.completed import CompletedRequests
 from clustersim.engine.requests.replay import ReplayedRequests
 from clustersim.engine.requests.scheduling import ReplicaModel
@@ -94,12 +95,8 @@ def goodput_of(
     """
     if limits is None or (limits.ttft is None and limits.tpot is None):
         return None
-    each, further = requests.finish - requests.first, requests.output
-    further -= 1
-    each /= np.maximum(1, further, out=further)
-    first = first_token_times(requests)
-    early = np.ones(len(first), bool) if limits.ttft is None else first <= limits.ttft
-    quick = np.ones(len(first), bool) if limits.tpot is None else each <= limits.tpot
+    early, first = _within(first_token_times(requests), limits.ttft)
+    quick, each = _within(_times_per_further_token(requests), limits.tpot)
     both = early & quick
     return Goodput(
         share=float(both.mean()),
@@ -108,9 +105,22 @@ def goodput_of(
         tpot_s=limits.tpot,
         ttft_share=None if limits.ttft is None else float(early.mean()),
         tpot_share=None if limits.tpot is None else float(quick.mean()),
-        ttft_least_s=float(first.min()),
-        tpot_least_s=float(each.min()),
+        ttft_least_s=first,
+        tpot_least_s=each,
     )
+
+
+def _times_per_further_token(requests: CompletedRequests) -> Floats:
+    """Return the times per token of all requests, 0 of those of one token [s]."""
+    seconds, further = requests.finish - requests.first, requests.output
+    further -= 1
+    seconds /= np.maximum(1, further, out=further)
+    return seconds
+
+
+def _within(times: Floats, limit: float | None) -> tuple[Booleans, float]:
+    """Return which times are within a limit, if there is one, and the least time [s]."""
+    return times <= (inf if limit is None else limit), float(times.min())
 
 
 def kv_cache(replayed: ReplayedRequests, model: ReplicaModel, token: float) -> KvCache:
