@@ -69,6 +69,9 @@ def max_min_rates(problem: Problem) -> list[float]:
 def rates_level_by_level(problem: Problem) -> list[float]:
     """Freeze one level after the other, the lowest first: the textbook method, for few flows."""
     capacities, links, weights, caps = problem
+    if len(links) == 1:
+        crossings = zip(links[0], weights[0], strict=True)
+        return [min([caps[0], *(capacities[link] / weight for link, weight in crossings)])]
     rates = [0.0] * len(links)
     spare = list(capacities)
     active = list(range(len(links)))

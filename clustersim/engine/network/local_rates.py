@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from clustersim.engine.network.fairness import Problem, max_min_rates
-from clustersim.engine.network.transfer import LIMIT, SHARED, UNCONTENDED, RouteTable, Transfer
+from clustersim.engine.network.transfer import (
+    LIMIT,
+    NEARLY,
+    SHARED,
+    UNCONTENDED,
+    RouteTable,
+    Transfer,
+)
 
 ROUNDING: Final = 1e-12
 """Relative difference of rates, or of a load and its capacity, that counts as equal."""
@@ -29,7 +36,7 @@ class LocalRates:
     Parameters
     ----------
     changed : transfers without rates
-    relieved : links that transfers have left
+    relieved : full links that transfers have left
     share : called with each uncontended transfer on a contended link; makes it shared, or has it
         wait for its latency
 
@@ -50,9 +57,12 @@ class LocalRates:
         share: Callable[[Transfer], None],
     ) -> None:
         self._routes, self._capacities, self._share = routes, capacities, share
-        self._relieved = tuple(relieved)
+        self._on_link = routes.on_link
         self._links: dict[int, None] = {}
+        self._others: dict[int, tuple[float, float]] = {}
         self._loads: dict[int, tuple[float, float]] = {}
+        self._crossed: dict[Transfer, list[int]] = {}
+        self._relieved, self._were_full = tuple(relieved), list[int]()
         self.rates: dict[Transfer, float] = {}
         self.in_arrays = False
         joining = [*changed]
@@ -61,26 +71,32 @@ class LocalRates:
             self._join(joining)
             self._solve()
             joining = [*dict.fromkeys([*self._without_bottleneck(), *self._faster()])]
-        self.crossings = sum(len(self._crossed(transfer)) for transfer in self.rates)
-        shares = ((self._load(link)[0] / capacities[link], link) for link in self._links)
+        self.crossings = sum([len(self._crossed[transfer]) for transfer in self.rates])
+        shares = [(self._loads[link][0] / capacities[link], link) for link in self._links]
         self.worst = max(shares, default=(0.0, -1))
 
     def _join(self, joining: list[Transfer]) -> None:
         """Add transfers, those that they make shared, and the contended links of all."""
         for transfer in joining:
             self.rates[transfer] = 0.0
-            for link in self._crossed(transfer):
+            for link in self._contended(transfer):
+                self._others.pop(link, None)
                 if link not in self._links:
                     self._links[link] = None
                     joining += self._new_on(link)
 
-    def _crossed(self, transfer: Transfer) -> list[int]:
-        demands = self._routes.demands
-        return [link for link in transfer.route.links if demands[link] > LIMIT]
+    def _contended(self, transfer: Transfer) -> list[int]:
+        """Return the contended links of a transfer, which may have hundreds of others."""
+        crossed = self._crossed.get(transfer)
+        if crossed is None:
+            demands = self._routes.demands
+            crossed = [link for link in transfer.route.links if demands[link] > LIMIT]
+            self._crossed[transfer] = crossed
+        return crossed
 
     def _new_on(self, link: int) -> Iterator[Transfer]:
         """Yield the transfers on a link that have no rate yet."""
-        for other in self._routes.on_link[link]:
+        for other in self._on_link[link]:
             if other.phase == UNCONTENDED:
                 self._share(other)
             self.in_arrays |= other.row >= 0
@@ -88,70 +104,80 @@ class LocalRates:
                 yield other
 
     def _solve(self) -> None:
-        """Set the rates that are fair where all other transfers keep theirs."""
-        self._loads.clear()
-        index = {link: i for i, link in enumerate(self._links)}
-        spare = [self._capacities[link] - self._fixed_load(link) for link in self._links]
-        crossed = [[index[link] for link in self._crossed(transfer)] for transfer in self.rates]
+        """Set the rates that are fair where all other transfers keep theirs, and the loads."""
+        links, transfers = [*self._links], [*self.rates]
+        for link in links:
+            if link not in self._others:
+                self._others[link] = self._load_without(link)
+        load, fastest = ([self._others[link][i] for link in links] for i in range(2))
+        capacities = [self._capacities[link] for link in links]
+        spare = [max(0.0, most - used) for most, used in zip(capacities, load, strict=True)]
+        index = {link: i for i, link in enumerate(links)}
+        crossed = [[index[link] for link in self._crossed[each]] for each in transfers]
         weights = [
-            [transfer.route.weight_at[link] for link in self._crossed(transfer)]
-            for transfer in self.rates
+            [each.route.weight_at[link] for link in self._crossed[each]] for each in transfers
         ]
-        caps = [transfer.route.rate for transfer in self.rates]
-        problem = Problem([max(0.0, each) for each in spare], crossed, weights, caps)
-        self.rates = dict(zip(self.rates, max_min_rates(problem), strict=True))
+        problem = Problem(spare, crossed, weights, [each.route.rate for each in transfers])
+        rates = max_min_rates(problem)
+        before = load[:]
+        for transfer, rate, *crossings in zip(transfers, rates, crossed, weights, strict=True):
+            for i, weight in zip(*crossings, strict=True):
+                load[i] += weight * rate
+                before[i] += weight * transfer.rate
+                if rate > fastest[i]:
+                    fastest[i] = rate
+        self.rates = dict(zip(transfers, rates, strict=True))
+        self._loads.update(zip(links, zip(load, fastest, strict=True), strict=True))
+        filled = zip(links, before, capacities, strict=True)
+        self._were_full = [link for link, each, most in filled if each >= most * NEARLY]
 
-    def _fixed_load(self, link: int) -> float:
-        return sum(
-            transfer.route.weight_at[link] * transfer.rate
-            for transfer in self._routes.on_link[link]
-            if transfer.phase == SHARED and transfer not in self.rates
-        )
+    def _load_without(self, link: int) -> tuple[float, float]:
+        """Return the load of a link by others than `rates`, and their fastest flow [B/s]."""
+        load = fastest = 0.0
+        for transfer in self._on_link[link]:
+            if transfer.phase == SHARED and transfer not in self.rates:
+                rate = transfer.rate
+                load += transfer.route.weight_at[link] * rate
+                if rate > fastest:
+                    fastest = rate
+        return load, fastest
 
     # --- bottlenecks ------------------------------------------------------------------------------
 
     def _without_bottleneck(self) -> list[Transfer]:
-        """Return the other transfers on links that have changed whose rates are no longer fair."""
-        others = dict.fromkeys(self._routes.sharing([*self._links, *self._relieved]))
-        return [each for each in others if each not in self.rates and not self._is_fair(each)]
+        """Return the others whose rates are no longer fair: on links that were full, if any."""
+        others = dict.fromkeys(self._routes.sharing([*self._were_full, *self._relieved]))
+        return [
+            each for each in others if each not in self.rates and not self._is_fair(each, each.rate)
+        ]
 
     def _faster(self) -> Iterator[Transfer]:
         """Yield the others that are faster on a full link of a transfer without a bottleneck."""
         for transfer, rate in self.rates.items():
-            if self._is_fair(transfer):
+            if self._is_fair(transfer, rate):
                 continue
-            full = (link for link in self._crossed(transfer) if self._is_full(link))
+            full = (link for link in self._crossed[transfer] if self._is_full(link))
             for other in self._routes.sharing(full):
                 if other not in self.rates and other.rate > rate:
                     yield other
 
-    def _is_fair(self, transfer: Transfer) -> bool:
+    def _is_fair(self, transfer: Transfer, rate: float) -> bool:
         """Return whether a transfer runs at its cap, or has a bottleneck."""
-        rate = self.rates.get(transfer, transfer.rate)
         if rate >= transfer.route.rate * ALMOST:
             return True
         if transfer.bottleneck >= 0 and self._limits(transfer.bottleneck, rate):
             return True
-        for link in self._crossed(transfer):
+        for link in self._contended(transfer):
             if self._limits(link, rate):
                 transfer.bottleneck = link
                 return True
         return False
 
     def _limits(self, link: int, rate: float) -> bool:
-        return self._is_full(link) and rate >= self._load(link)[1] * ALMOST
+        """Return whether a link is full, and no flow on it is faster than a rate."""
+        return self._is_full(link) and rate >= self._loads[link][1] * ALMOST
 
     def _is_full(self, link: int) -> bool:
-        return self._load(link)[0] >= self._capacities[link] * ALMOST
-
-    def _load(self, link: int) -> tuple[float, float]:
-        """Return the load of a link, and the rate of its fastest flow [B/s]."""
         if link not in self._loads:
-            load = fastest = 0.0
-            for transfer in self._routes.on_link[link]:
-                if transfer.phase == SHARED:
-                    rate = self.rates.get(transfer, transfer.rate)
-                    load += transfer.route.weight_at[link] * rate
-                    fastest = max(fastest, rate)
-            self._loads[link] = load, fastest
-        return self._loads[link]
+            self._loads[link] = self._load_without(link)
+        return self._loads[link][0] >= self._capacities[link] * ALMOST

@@ -87,6 +87,7 @@ class Network:
 
     `settled` is called whenever rates may have changed, with the new ones in place; durations are
     rounded to `grid`.  Only `limiting` links can limit transfers, all where these are left out.
+    It is itself the event at the end of an instant: one at a time is pending.
     `contended` has all links whose demands ever exceeded their capacity.
 
     >>> env = Environment()
@@ -99,6 +100,8 @@ class Network:
     b 5.0
     >>> network.check()
     """
+
+    _ok = True
 
     def __init__(
         self,
@@ -120,7 +123,7 @@ class Network:
         self.routes = RouteTable(self.capacities, limiting)
         self.contended: set[int] = set()
         self._started = 0
-        # Transfers that share links; the starts of this instant, and contended links of its ends.
+        # Transfers that share links; the starts of this instant, and full links of its ends.
         self._scalar = ScalarSolver(self.capacities, grid)
         self._array = ArraySolver(self.capacities, grid)
         self._timer: Event | None = None
@@ -128,6 +131,8 @@ class Network:
         self._starting: list[Transfer] = []
         self._relieved: dict[int, None] = {}
         self._settling = False
+        self.callbacks: list[Callable[[Network], None]] | None = None
+        self._when_settling: list[Callable[[Network], None]] = [self._settle]
         self._concerned = 0.0  # crossings that a change in a large component concerns, in the mean
         self.conservation = Conservation(grid.step)
 
@@ -214,7 +219,7 @@ class Network:
         now = self._env.now
         same_instant = now + (0.0 if self._grid.step else CLOCK_ULPS * ulp(now))
         ended = self._scalar.take_ended(same_instant)
-        self._relieved |= self.routes.contended_links(ended)
+        self._relieved |= self.routes.full_links(ended)
         if self._array.size:
             ended += self._array.take_ended(same_instant)
             ended.sort(key=lambda transfer: (transfer.end, transfer.number))
@@ -243,13 +248,10 @@ class Network:
         if self._settling:
             return
         self._settling = True
-        event = Event(self._env)
-        event._ok = True
-        event._value = None
-        event.callbacks.append(self._settle)
-        self._env.schedule(event, LAST)
+        self.callbacks = self._when_settling
+        self._schedule(self, LAST)
 
-    def _settle(self, _: Event) -> None:
+    def _settle(self, _: "Network") -> None:
         """Update the rates of all transfers that this instant's starts and ends affect."""
         self._settling = False
         now = self._env.now
@@ -282,7 +284,7 @@ class Network:
         Parameters
         ----------
         changed : transfers that have no rate
-        relieved : links that transfers have left
+        relieved : full links that transfers have left
         """
 
         def share(transfer: Transfer) -> None:

@@ -15,6 +15,9 @@ FULL = 2**46
 LIMIT = FULL + 32
 """Demands round up, so that exact fits exceed `FULL` by a few units; 5e-13 of it is allowed."""
 
+NEARLY = 1 - 1e-9
+"""Share of a capacity from which a load may be all of it, whatever the rounding."""
+
 UNCONTENDED, WAITING, SHARED, DONE = range(4)
 
 
@@ -175,15 +178,24 @@ class RouteTable:
         """Return whether the demands on a link exceed its capacity."""
         return self.demands[link] > LIMIT
 
-    def contended_links(self, transfers: Iterable[Transfer]) -> dict[int, None]:
-        """Return the contended links that some transfers cross."""
+    def full_links(self, transfers: Iterable[Transfer]) -> dict[int, None]:
+        """Return the contended links of some transfers that may limit others, as they are full."""
         demands = self.demands
         return {
             link: None
             for transfer in transfers
             for link in transfer.route.links
-            if demands[link] > LIMIT
+            if demands[link] > LIMIT and self._may_be_full(link)
         }
+
+    def _may_be_full(self, link: int) -> bool:
+        """Return whether a link is full, or it is not known here."""
+        load = 0.0
+        for transfer in self.on_link[link]:
+            if transfer.row >= 0:
+                return True
+            load += transfer.route.weight_at[link] * transfer.rate
+        return load >= self._capacities[link] * NEARLY
 
     def sharing(self, links: Iterable[int]) -> Iterator[Transfer]:
         """Yield the shared transfers on some links, those of the array solver excepted."""
@@ -212,7 +224,7 @@ class RouteTable:
         ----------
         share : called with each uncontended transfer on such a link; makes it shared, or has it
             wait for its latency
-        most : crossings up to which they are returned; eight times as many links of routes
+        most : crossings up to which they are returned; twice as many links of routes
         """
         queue = dict.fromkeys(members)
         transfers = list(queue)
@@ -221,7 +233,7 @@ class RouteTable:
         crossings, looked_at, in_arrays = 0, 0, False
         for transfer in transfers:
             looked_at += len(transfer.route.links)
-            if looked_at > 8 * most:
+            if looked_at > 2 * most:
                 return None
             for link in transfer.route.links:
                 if demands[link] <= LIMIT or link in contended:
