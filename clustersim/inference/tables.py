@@ -100,11 +100,12 @@ class Line:
             if knot == self._last or x + count * width <= at[knot + 1]:
                 stretches.append((start, value, half, count))
                 return stretches
-            steps = min(count, max(1, ceil((at[knot + 1] - x) / width)))
+            steps = ceil((at[knot + 1] - x) / width)
+            if steps >= count:
+                stretches.append((start, value, half, count))
+                return stretches
             stretches.append((start, value, half, steps))
             count -= steps
-            if not count:
-                return stretches
             start, x = start + steps * (value + half * (steps - 1)), x + steps * width
 
     def bent(self, function: Callable[[Floats], Floats], levels: Sequence[float]) -> "Line":

@@ -102,10 +102,10 @@ class Batcher:
                 self._join_arrived(now)
             growth = sequences.new_blocks()
         count = sequences.count if rules.mixed or not chunks else 0
-        if count:
-            self._pool.take(growth)
-        elif not chunks:
+        if not (count or chunks):
             return None
+        if count and growth:
+            self._pool.take(growth)
         copying, self._copying = self._copying, 0.0
         if waiting and waiting[0].reached > scheduled:
             admit = False
@@ -308,7 +308,7 @@ class Batcher:
 
     def _begin(self, request: Request, now: float) -> None:
         """Count the token after a prompt, and decode the others."""
-        if not request.begun:
+        if request.first != request.first:
             request.first = now
         request.emitted += 1
         self._counted += 1

@@ -102,16 +102,18 @@ class RequestRecord:
         self._inputs, self._outputs = inputs, outputs
         self._columns = Columns(dict(zip(_COLUMNS, "iidddddd", strict=True)), len(inputs))
         self._pending: list[tuple[float | int, ...]] = []
+        self._length = 0
 
     def __len__(self) -> int:
-        return len(self._columns) + len(self._pending)
+        return self._length
 
     def add(self, request: Request) -> int:
         """Record a request with its last token; return how many are recorded."""
         self._pending.append(_values(request))
+        self._length += 1
         if len(self._pending) == PENDING:
             self._flush()
-        return len(self)
+        return self._length
 
     def _flush(self) -> None:
         """Move pending requests to columns."""

@@ -34,5 +34,6 @@ class FrontEnd:
 
     def take(self, now: float, tokens: int) -> float:
         """Return when a request that comes now, with a prompt of some tokens, reaches a replica."""
-        self.free = max(self.free, now) + (self._request + self._token * tokens)
-        return self.free
+        begin = self.free if self.free > now else now
+        self.free = reached = begin + (self._request + self._token * tokens)
+        return reached

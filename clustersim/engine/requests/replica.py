@@ -47,6 +47,7 @@ class ReplicaProcess:
         self.batchers = [Batcher(model, self.pool) for _ in range(model.stages)]
         self._record = StepRecord(model.gain, most_steps)
         self._clock, self._alone = clock, model.stages == 1
+        self._stretches = model.alike or model.stretches
         self._ahead = model.scheduling.ahead and self._alone
         self._free = self._left = 0.0  # when the first stage is free, and the last batch left
         self._idle = self.batchers[:]
@@ -141,7 +142,7 @@ class ReplicaProcess:
         if self._alone and (growth or not run.chunks):
             context = batcher.sequences.context if run.decoding else 0.0
             start, steps = now + run.copying, 1 + len(growth)
-            stretches = self.model.stretches(start, run.batch, context, steps)
+            stretches = self._stretches(start, run.batch, context, steps)
         else:
             stretches = step_until(now + self._seconds(run, now))
         run.begin(now, stretches, growth)

@@ -72,8 +72,3 @@ class Request:
         self.context = self.blocks = self.preemptions = 0
         self.swapped = self.transferred = False
         self.reached = self.admitted = self.prompted = self.first = self.finish = nan
-
-    @property
-    def begun(self) -> bool:
-        """Whether it has its first token."""
-        return self.first == self.first

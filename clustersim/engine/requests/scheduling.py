@@ -76,9 +76,7 @@ class ReplicaModel:
     alike: Alike | None = None
 
     def stretches(self, start: float, batch: Batch, context: float, steps: int) -> list[Stretch]:
-        """Return the times of steps that differ in their contexts alone, as of `Alike`."""
-        if self.alike is not None:
-            return self.alike(start, batch, context, steps)
+        """Return the times of steps that differ in their contexts alone, one by one."""
         each = (later(batch, context, self.gain, step) for step in range(steps))
         return stretches_of([*accumulate(map(self.seconds, each), initial=start)][1:])
 

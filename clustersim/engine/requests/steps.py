@@ -324,7 +324,7 @@ class StepRecord:
         tokens, last = np.array([0, *prompts[0].cumsum()]), runs["prompts"].cumsum()
         runs["prompt_tokens"] = tokens[last] - tokens[last - runs["prompts"]]
         runs["number"] = np.arange(self._number, self._number + len(last))
-        growth = np.array(self._growth)
+        growth = np.fromiter(self._growth, np.int64, len(self._growth))
         first, blocks = _first(runs["count"]), growth.cumsum()
         blocks -= np.repeat(blocks[first] - growth[first], runs["count"])
         self._runs.extend(runs.items())
