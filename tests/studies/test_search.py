@@ -186,6 +186,18 @@ def test_a_step_with_sharded_weights_is_bounded_by_their_gathers(recompute):
     assert 0.8 * step < least <= step
 
 
+def test_a_block_with_sharded_weights_is_bounded_by_its_first_gather():
+    """With a layer for each chunk nothing hides it: `size` replayed 43 layouts of FSDP."""
+    settings = ["cluster={name: dgx-h100, nodes: 4}", "framework=torchtitan", "precision=bf16"]
+    loaded = load("megatron21-t1-1.7b", [*settings, "plan={data: 32}", "batch.global=64"])
+    shape = Shape("interleaved-1f1b", chunks=12)
+    layout = Layout(Cell(Mesh(1, 1, 16, 2), 1), shape, Sharding(3))
+    (least,) = StepBounds(loaded).of([layout])
+    step = simulate(loaded.changed(layout.settings)).step_time
+
+    assert 0.75 * step < least <= step
+
+
 @pytest.mark.parametrize("job", ["with experts", "sharded weights", "offload"])
 def test_the_bound_of_a_layout_is_the_same_next_to_others(job):
     """Kernels and tails are computed once for all cells that share them, to the last digit."""

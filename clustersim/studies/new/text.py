@@ -1,6 +1,7 @@
 """The file of a new scenario: its values, and comments that explain them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any, Final
 
 from clustersim.catalog.writing import to_yaml
@@ -154,7 +155,8 @@ def _gap(answer: SearchAnswer) -> str:
     """Return how sure that is; the search may have ended before all were examined."""
     if answer.gap is None or not answer.layouts.open:
         return ", with proof"
-    return f"; the time was over, another one is better by at most {100 * answer.gap:.1f} %"
+    most = ceil(1000 * answer.gap) / 10  # no gap is 0.0 %
+    return f"; the time was over, another one is better by at most {most:.1f} %"
 
 
 def _second(answer: SearchAnswer) -> str:

@@ -10,8 +10,9 @@ blocks one after another, and a backward of it has to pass the same stages back:
           T \ge m \max_l \frac{n_l}{C_l} + \max_s u_s
 
 with m microbatches, a and b the way of one microbatch forward to a stage and back from it, w the
-blocks of one microbatch, or the copies of its host or the gathers and reductions of its weights
-where they take longer, and w' those without gradients of weights, r the exposed reduction of
+blocks of one microbatch with the gathers before their first layers and the reductions after their
+last ones, or the copies of its host or all its gathers and reductions where they take longer, and
+w' the blocks alone without gradients of weights, r the exposed reduction of
 gradients and u the update of the weights, and n the bytes that the transfers of a microbatch put on
 a link l of capacity C.  Each term is the least that a replay takes: kernels are those of the cost
 model, collectives and transfers have their links to themselves, transfers that block their stage
@@ -19,16 +20,17 @@ are part of w, and other waiting is left out.
 """
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, product
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from clustersim.arrays import Floats
 from clustersim.cost.power import STATES, MachinePower, State, machine_power
 from clustersim.program.job import Job
-from clustersim.program.layers import StackedLayer
 from clustersim.program.movement.offload import host_seconds
 from clustersim.program.movement.sharding import layer_fetch, layer_push
+from clustersim.program.schedules.steps import WHOLE
 from clustersim.scenario.load import Loaded
 from clustersim.studies.search.step.lower_bound.cell_times import (
     AUTOGRAD,
@@ -48,7 +50,7 @@ from clustersim.studies.search.step.lower_bound.layout_values import Column, Lay
 from clustersim.studies.search.step.lower_bound.memory_bound import Held, MemoryBounds
 from clustersim.studies.search.step.lower_bound.quickest import Groups, QuickestCollectives
 from clustersim.studies.search.step.lower_bound.tails import Tails, TailTimes, exposed_reduction
-from clustersim.timeline import BACKWARD, FORWARD
+from clustersim.workload.kernels import Collective
 from clustersim.workload.ops import NONE
 
 ROUNDING = 1 - 1e-9
@@ -69,7 +71,7 @@ class StepBounds:
         self._tails: dict[object, Tails] = {}
         self._tail_times: dict[object, TailTimes] = {}
         self._copies: dict[object, Floats] = {}
-        self._moves: dict[object, Floats] = {}
+        self._moves: dict[object, _Moves] = {}
 
     def of(self, layouts: Sequence[Layout]) -> list[float]:
         """Return a lower bound of the step time of each layout [s]."""
@@ -106,14 +108,21 @@ class StepBounds:
         """Return a lower bound of the step time of a shape in each column [s]."""
         job = self.jobs.job(Layout(columns.of[0].cell, shape, columns.of[0].sharding))
         division = self.division(shape, job)
-        blocks = self._blocks(shape, columns, division, job)
-        moved = np.zeros((1, division.stages))
-        if not job.schedule.paired and not job.experts.overlapped:
+        times = self._times_of_blocks(shape, columns, division, IN_ALL)
+        hidden = job.schedule.paired or job.experts.overlapped
+        blocks = _dispatched(times, job, hidden=hidden)
+        moved = exposed = np.zeros((1, division.stages))
+        if not hidden:
             copied = self._copied(shape, columns, division, job)
-            moved = np.maximum(copied, self._moved(shape, columns, division))
-        stages = _Stages(columns, division, *blocks, moved, job)
-        times = self._times_of_tails(shape, columns, division)
-        return self._joined(stages, times, division, job) * ROUNDING
+            moves = self._moves_of(shape, columns, division)
+            moved = np.maximum(copied, moves.whole @ division.on_stage)
+            idle = blocks - times[..., BUSY] - times[..., IDLE]
+            hiding = columns.stacked("gather")[:, None, :, BUSY]
+            hiding = hiding if job.dispatch.launches_wait else hiding + idle
+            exposed = moves.exposed(hiding[columns.cell]) @ division.on_stage
+        stages = _Stages(columns, division, blocks, moved, exposed, job)
+        tails = self._times_of_tails(shape, columns, division)
+        return self._joined(stages, tails, division, job) * ROUNDING
 
     def joules(self, shape: Shape, columns: Columns, seconds: Floats) -> Floats:
         """Return a lower bound of the energy of a step of a shape in each column [J].
@@ -138,14 +147,6 @@ class StepBounds:
             self._divisions[key] = divide_layers(job.plan, job.model.stack, recompute)
         return self._divisions[key]
 
-    def _blocks(
-        self, shape: Shape, columns: Columns, division: Division, job: Job
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return the times of the different chunks by cell: forward, backward, of inputs [s]."""
-        times = self._times_of_blocks(shape, columns, division, IN_ALL)
-        hidden = job.schedule.paired or job.experts.overlapped
-        return tuple(np.moveaxis(_dispatched(times, job, hidden=hidden), 2, 0))
-
     def _copied(self, shape: Shape, columns: Columns, division: Division, job: Job) -> Floats:
         """Return how long the hosts copy for a microbatch, by column and stage [s]."""
         if not job.offload.any:
@@ -160,36 +161,50 @@ class StepBounds:
             rows.append(self._copies[key])
         return np.asarray(np.array(rows) @ (division.layers.T @ division.on_stage))
 
-    def _moved(self, shape: Shape, columns: Columns, division: Division) -> Floats:
-        """Return how long weights and gradients of a microbatch are moved, by column and stage [s].
+    def _moves_of(self, shape: Shape, columns: Columns, division: Division) -> "_Moves":
+        """Return the moves of weights and gradients of the different chunks, by column.
 
         Gathers and reductions of a rank follow each other, also where blocks hide them.
         """
         of_tails, place = columns.of_tails
-        moves = np.zeros((len(of_tails), 2, len(division.layers.T)))
-        for row, (tail, (cell, sharding)) in enumerate(of_tails.items()):
+        rows = []
+        for tail, (cell, sharding) in of_tails.items():
+            key = tail, shape.recompute, division.layers.tobytes(), division.repeated.tobytes()
             if sharding.zero < 2:
+                rows.append(_Moves.none(len(division.layers)))
                 continue
-            key = tail, shape.recompute
             if key not in self._moves:
                 own = self.jobs.job(Layout(cell, shape, sharding))
-                plain, whole = (
-                    np.array([self._seconds_of_moves(own, tail[-1], layer) for layer in layers])
-                    for layers in (stacked_layers(own, NONE), stacked_layers(own, shape.recompute))
-                )
-                self._moves[key] = np.stack([plain, whole - plain])
-            moves[row] = self._moves[key]
-        of_chunks = np.stack([division.layers, division.repeated]) @ moves[..., None]
-        return np.asarray(of_chunks.sum(axis=1)[..., 0] @ division.on_stage)[place]
+                self._moves[key] = self._moves_of_chunks(own, tail[-1], shape, division)
+            rows.append(self._moves[key])
+        return _Moves(*(np.array(each)[place] for each in zip(*rows, strict=True)))
 
-    def _seconds_of_moves(self, job: Job, groups: Groups, layer: StackedLayer) -> float:
-        """Return the least time of the gathers and reductions of a layer for a microbatch [s]."""
+    def _moves_of_chunks(
+        self, job: Job, groups: Groups, shape: Shape, division: Division
+    ) -> "_Moves":
         known = dict(groups)
-        return sum(
-            self._collectives.seconds(known[move.axis], move.operation, move.nbytes)
-            for kind in (FORWARD, BACKWARD)
-            for move in (*layer_fetch(job, layer, kind), *layer_push(job, layer, kind))
+
+        def seconds(moves: Sequence[Collective]) -> float:
+            return sum(
+                self._collectives.seconds(known[move.axis], move.operation, move.nbytes)
+                for move in moves
+            )
+
+        plain, whole = (
+            np.array(
+                [
+                    [seconds(move(job, layer, kind)) for move, kind in product(MOVES, WHOLE)]
+                    for layer in stacked_layers(job, recompute)
+                ]
+            )
+            for recompute in (NONE, shape.recompute)
         )
+        repeated = division.repeated @ (whole - plain).sum(axis=1)
+        least = np.where(division.layers[..., None] > 0, plain, np.inf).min(axis=1)
+        least[np.isinf(least)] = 0.0
+        inner = np.stack([1 - division.first, 1 - division.last], axis=1)  # ends hide moves
+        fetched, pushed = least[:, :2] * inner, least[:, 2:] * inner[:, ::-1]
+        return _Moves(division.layers @ plain.sum(axis=1) + repeated, fetched, pushed)
 
     def _times_of_blocks(
         self, shape: Shape, columns: Columns, division: Division, selected: slice
@@ -255,6 +270,39 @@ class StepBounds:
         return np.asarray(ended + tails.updated.max(axis=1))
 
 
+MOVES: Final = (layer_fetch, layer_push)
+"""The moves of a layer: those that it waits for, and those that follow it."""
+
+
+class _Moves(NamedTuple):
+    """Least times of moves of weights and gradients, by column and different chunk [s].
+
+    Attributes
+    ----------
+    whole : all of a microbatch
+    fetched, pushed : those before the first layer, and after the last one, forward and backward
+    """
+
+    whole: Floats
+    fetched: Floats
+    pushed: Floats
+
+    @classmethod
+    def none(cls, chunks: int) -> "_Moves":
+        """Return no moves of a number of different chunks."""
+        return cls(np.zeros(chunks), np.zeros((chunks, 2)), np.zeros((chunks, 2)))
+
+    def exposed(self, hiding: Floats) -> Floats:
+        """Return what blocks take longer by them, but for what is idle or gathered meanwhile [s].
+
+        Parameters
+        ----------
+        hiding : of each block, by column, different chunk and kind of step [s]
+        """
+        exposed = np.maximum(0.0, self.fetched + self.pushed - hiding[..., :2])
+        return np.asarray(exposed.sum(axis=-1))
+
+
 class _Stages:
     """Least times of the stages of each column.
 
@@ -267,9 +315,10 @@ class _Stages:
     """
 
     def __init__(
-        self, columns: Columns, division: Division, ahead: Floats, back: Floats, inputs: Floats,
-        moved: Floats, job: Job,
+        self, columns: Columns, division: Division, times: Floats, moved: Floats, exposed: Floats,
+        job: Job,
     ) -> None:  # fmt: skip
+        ahead, back, inputs = np.moveaxis(times, 2, 0)
         inputs = inputs if job.schedule.parted else back
         cell, count = columns.cell, columns.microbatches[:, None]
         up, down = columns.hops.up, columns.hops.down
@@ -286,7 +335,7 @@ class _Stages:
         blocks = ((ahead + back) @ division.on_stage)[cell] + sent
         awaited = ((ahead + inputs) @ division.on_stage)[cell] + sent
         counted_twice = np.hstack([none, down]) if job.framework.pipeline.blocking else 0.0
-        self.ended = begun + count * np.maximum(blocks, moved)
+        self.ended = begun + count * np.maximum(blocks + exposed, moved)
         self.returned = (begun + count * awaited + way_back - counted_twice).max(axis=1)
         self.last_backward = (back @ division.leading)[cell]
         self.carried = columns.carried(job.plan.wired)
