@@ -9,6 +9,7 @@ from string import Formatter
 from typing import Any, Final
 
 from clustersim.catalog.launching import PROGRAMS, LaunchArguments, Texts
+from clustersim.catalog.records.models import ModelRecord
 from clustersim.errors import ScenarioError
 from clustersim.exporters.values import (
     Launched,
@@ -137,11 +138,14 @@ def _arguments(loaded: Launched, launch: LaunchArguments, values: Mapping[str, A
     numbers = numbers_of(loaded)
     has_experts = "true" if loaded.scenario.model.experts else "false"
     every = {**values, **facts_of(loaded, launch)}
+    released = _released(loaded.scenario.model)
     stated = {key: shown(value) for key, value in every.items()} | {"model.experts": has_experts}
     for key, value in every.items():
         needed = (launch.only or {}).get(key, {})
         if any(stated.get(other) != needed[other] for other in needed):
             continue
+        if released.get(key) == value:
+            continue  # engines load weights as they were released
         text = _argument(launch, key, value, numbers)
         needs = (launch.needs or {}).get(key, {})
         if text and any(stated.get(other) not in allowed for other, allowed in needs.items()):
@@ -151,6 +155,12 @@ def _arguments(loaded: Launched, launch: LaunchArguments, values: Mapping[str, A
         elif has_effect(key, stated) and not _needs_none(launch, key, value):
             missing[f"{key} {shown(value)}"] = reason_of(launch, key)
     return Arguments(tuple(words), missing)
+
+
+def _released(model: ModelRecord) -> dict[str, str]:
+    """Return the formats of published weights, by key of a service."""
+    formats = {} if model.released is None else model.released.model_dump(exclude_none=True)
+    return {f"precision.{part}": form for part, form in formats.items()}
 
 
 def _needs_none(launch: LaunchArguments, key: str, value: Any) -> bool:

@@ -109,6 +109,35 @@ def test_a_service_comes_back_from_its_command(program, seed, tmp_path_factory):
         assert serve(found).answer.latency_s == result.answer.latency_s
 
 
+@pytest.mark.parametrize(
+    ("model", "precision", "missing"),
+    [
+        ("deepseek-v3", {"weights": "fp8-block"}, []),
+        ("gpt-oss-20b", {"weights": "bf16", "experts": "mxfp4"}, []),
+        ("deepseek-v3", {"weights": "bf16"}, ["precision.weights bf16"]),
+    ],
+)
+@pytest.mark.parametrize("program", ["vllm", "sglang"])
+def test_weights_as_they_were_released_need_no_argument(program, model, precision, missing):
+    """The command has no method for them; others than those are stated as not launched."""
+    exported = export(
+        {
+            "title": "A",
+            "cluster": {"name": "dgx-h200", "nodes": 1},
+            "model": model,
+            "plan": {"tensor": 8},
+            "engine": program,
+            "precision": precision,
+            "experts": {"load": "balanced"},
+            "load": {"concurrency": 8, "input": 512, "output": 64},
+        },
+        program,
+    )
+
+    assert "--quantization" not in exported.text
+    assert [*exported.not_expressed] == missing
+
+
 def test_a_name_on_hugging_face_is_found_as_its_file():
     """The command of a server names weights, by which an import finds the same model."""
     named = {name: entry("model", name).record.hugging_face for name in entry_names("model")}
