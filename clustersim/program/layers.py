@@ -1,10 +1,12 @@
 """Layers where they are in the pipeline, with their operations."""
 
 from collections.abc import Collection, Hashable
-from functools import cached_property
+from dataclasses import fields
+from functools import cached_property, partial
 from itertools import product
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from clustersim.bounded_cache import BoundedCache
 from clustersim.plan.parallelism import Plan
 from clustersim.workload.layers import captured_ops, in_order, ops_by_part
 from clustersim.workload.layers.ends import embedding_ops, head_ops
@@ -34,6 +36,10 @@ class Layers:
     ----------
     shard : share of a layer that one rank computes
     graph_parts : parts of a layer that are captured in graphs
+
+    Attributes
+    ----------
+    embedding, head : the operations before the first layer and after the last one
     """
 
     def __init__(
@@ -44,10 +50,11 @@ class Layers:
         shard: Slice,
         graph_parts: Collection[str],
     ) -> None:
-        self._plan, self._recompute, self._shard = plan, recompute, shard
+        self._plan, self._recompute = plan, recompute
         self._stack = model.stack
         kinds = model.kinds
-        parts = {layer: ops_by_part(shard, layer) for layer in kinds}
+        known = _LATEST_OPS.get(_key_of(shard), 1, partial(_ops, shard))
+        _, parts, self.embedding, self.head = known
         self._ops = {layer: in_order(of_layer) for layer, of_layer in parts.items()}
         repeated = {layer: recompute.of(ops) for layer, ops in self._ops.items()}
         self._captured = {
@@ -127,12 +134,23 @@ class Layers:
             self._kept[stacked] = kept(ops, stacked.recomputed, outputs=stacked.outputs)
         return self._kept[stacked]
 
-    @cached_property
-    def embedding(self) -> list[Op]:
-        """The operations before the first layer."""
-        return embedding_ops(self._shard)
 
-    @cached_property
-    def head(self) -> list[Op]:
-        """The operations after the last layer."""
-        return head_ops(self._shard)
+_LATEST_OPS: Final = BoundedCache(256, 1)
+"""The operations of the latest slices, which layouts share that differ in their pipelines."""
+
+_Ops = tuple[Slice, dict[Layer, dict[str, list[Op]]], list[Op], list[Op]]
+
+
+def _ops(shard: Slice) -> _Ops:
+    """Return a slice, its operations by layer and part, and those before and after all layers."""
+    of_layers = {layer: ops_by_part(shard, layer) for layer in shard.model.kinds}
+    return shard, of_layers, embedding_ops(shard), head_ops(shard)
+
+
+def _key_of(shard: Slice) -> tuple[Hashable, ...]:
+    """Return what the operations depend on; records by their numbers, since a slice keeps them."""
+    values = {field.name: getattr(shard, field.name) for field in fields(shard)}
+    return tuple(id(value) if name in _RECORDS else value for name, value in values.items())
+
+
+_RECORDS: Final = ("model", "kernels", "expert_kernels")
