@@ -183,6 +183,33 @@ def test_a_run_of_steps_is_its_steps_one_by_one(rules, blocks, gain, rate, intak
         assert fast.sums == pytest.approx(slow.sums, rel=1e-12)
 
 
+@settings(max_examples=8, deadline=None)
+@given(
+    rules=RULES,
+    blocks=st.integers(min_value=40, max_value=120),
+    bandwidth=st.sampled_from([1e4, 1e5, 1e6]),
+    recomputed=st.booleans(),
+    seed=st.integers(min_value=0, max_value=99),
+)
+def test_a_request_whose_cache_was_in_transfer_was_preempted(
+    rules, blocks, bandwidth, recomputed, seed
+):
+    """Also between pools all tokens come out, and no pool exceeds its size, however full it is."""
+    draw = np.random.default_rng(seed)
+    inputs, outputs = draw.integers(1, 300, 60), draw.integers(1, 200, 60)
+    links = KvLinks(
+        [bandwidth], lambda _a, _b, tokens: Traffic("kv", (0,), (1.0,), 1e3 * tokens, 0.0)
+    )
+    engine, passage = model(rules, blocks=blocks), Passage(0.01, recomputed)
+    pools = Deployment(engine, 1, "round-robin", engine, 1, links, passage)
+
+    replayed = replay_requests(poisson(20.0, inputs, outputs, seed), pools)
+
+    assert sorted(request.number for request in replayed.requests) == [*range(60)]
+    assert replayed.emitted == pytest.approx(outputs.sum())
+    assert max(replayed.peak_blocks) <= blocks
+
+
 def test_a_full_pool_preempts_the_last_request_and_recomputes_it():
     """Two sequences that outgrow the pool: the second one is processed twice, both complete."""
     load = RequestLoad(np.array([64, 64]), np.array([100, 100]), np.array([0.0, 0.0]))

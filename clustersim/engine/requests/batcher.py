@@ -152,9 +152,12 @@ class Batcher:
         return min(MOST_FOLLOWING, 2 * self.undisturbed, whole)
 
     def _make_room(self) -> None:
-        """Preempt requests, the last admitted first, until the next tokens have KV blocks."""
+        """Preempt requests, the last admitted first, until the next tokens have KV blocks.
+
+        Those whose KV cache is still in transfer keep their blocks.
+        """
         while self.sequences.new_blocks() > self._pool.free:
-            self._preempt(next(reversed(self._active)))
+            self._preempt(next(one for one in reversed(self._active) if not one.transferred))
 
     def _waits(self) -> bool:
         """Whether prompts wait for more of them, while others decode."""

@@ -50,6 +50,10 @@ LENGTH: Final[str] = "i"
 FIELDS: Final = ("arrival", "input", "output")
 """Fields of a request in a trace."""
 
+MOST_SECONDS: Final = 1e10
+"""Latest arrival of a trace [s]: seconds since 1970 are below, milliseconds are above; of later
+ones a number has no microseconds."""
+
 
 def load_of(loaded: LoadedService, *, endless: bool = False) -> RequestLoad:
     """Return the requests of a scenario, some of which take time.
@@ -253,6 +257,8 @@ def _row(fields: Mapping[str, Any]) -> Row:
     arrival = _number(fields, "arrival")
     if arrival < 0:
         raise ValueError(f"arrival: {arrival:g} s must not be negative")
+    if arrival > MOST_SECONDS:
+        raise ValueError(f"arrival: {arrival:g} s is above {MOST_SECONDS:g} (in seconds)")
     prompt, output = (_number(fields, name) for name in ("input", "output"))
     for name, tokens in (("input", prompt), ("output", output)):
         if tokens != int(tokens) or not 1 <= tokens <= MAX_TOKENS:
