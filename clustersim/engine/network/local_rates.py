@@ -58,11 +58,16 @@ class LocalRates:
     ) -> None:
         self._routes, self._capacities, self._share = routes, capacities, share
         self._on_link = routes.on_link
-        self._links: dict[int, None] = {}
-        self._others: dict[int, tuple[float, float]] = {}
-        self._loads: dict[int, tuple[float, float]] = {}
         self._crossed: dict[Transfer, list[int]] = {}
+        self._loads: dict[int, tuple[float, float]] = {}
         self._relieved, self._were_full = tuple(relieved), list[int]()
+        # Links by their places in lists: load and fastest flow of others, and those to sum again.
+        self._places: dict[int, int] = {}
+        self._spare: list[float] = []
+        self._load: list[float] = []
+        self._fastest: list[float] = []
+        self._crossings: dict[Transfer, tuple[list[int], list[float]]] = {}
+        self._joined: dict[int, None] = {}
         self.rates: dict[Transfer, float] = {}
         self.in_arrays = False
         joining = [*changed]
@@ -71,19 +76,22 @@ class LocalRates:
             self._join(joining)
             self._solve()
             joining = [*dict.fromkeys([*self._without_bottleneck(), *self._faster()])]
-        self.crossings = sum([len(self._crossed[transfer]) for transfer in self.rates])
-        shares = [(self._loads[link][0] / capacities[link], link) for link in self._links]
+        self.crossings = sum([len(places) for places, _ in self._crossings.values()])
+        shares = [(self._loads[link][0] / capacities[link], link) for link in self._places]
         self.worst = max(shares, default=(0.0, -1))
 
     def _join(self, joining: list[Transfer]) -> None:
         """Add transfers, those that they make shared, and the contended links of all."""
         for transfer in joining:
             self.rates[transfer] = 0.0
-            for link in self._contended(transfer):
-                self._others.pop(link, None)
-                if link not in self._links:
-                    self._links[link] = None
+            crossed, weight_at = self._contended(transfer), transfer.route.weight_at
+            for link in crossed:
+                self._joined[link] = None
+                if link not in self._places:
+                    self._places[link] = len(self._places)
                     joining += self._new_on(link)
+            places = [self._places[link] for link in crossed]
+            self._crossings[transfer] = places, [weight_at[link] for link in crossed]
 
     def _contended(self, transfer: Transfer) -> list[int]:
         """Return the contended links of a transfer, which may have hundreds of others."""
@@ -105,31 +113,31 @@ class LocalRates:
 
     def _solve(self) -> None:
         """Set the rates that are fair where all other transfers keep theirs, and the loads."""
-        links, transfers = [*self._links], [*self.rates]
-        for link in links:
-            if link not in self._others:
-                self._others[link] = self._load_without(link)
-        load, fastest = ([self._others[link][i] for link in links] for i in range(2))
-        capacities = [self._capacities[link] for link in links]
-        spare = [max(0.0, most - used) for most, used in zip(capacities, load, strict=True)]
-        index = {link: i for i, link in enumerate(links)}
-        crossed = [[index[link] for link in self._crossed[each]] for each in transfers]
-        weights = [
-            [each.route.weight_at[link] for link in self._crossed[each]] for each in transfers
-        ]
-        problem = Problem(spare, crossed, weights, [each.route.rate for each in transfers])
-        rates = max_min_rates(problem)
-        before = load[:]
-        for transfer, rate, *crossings in zip(transfers, rates, crossed, weights, strict=True):
-            for i, weight in zip(*crossings, strict=True):
+        for each in self._spare, self._load, self._fastest:
+            each += [0.0] * (len(self._places) - len(each))
+        for link in self._joined:
+            i = self._places[link]
+            self._load[i], self._fastest[i] = load, _ = self._load_without(link)
+            self._spare[i] = max(0.0, self._capacities[link] - load)
+        self._joined.clear()
+        places, weights = zip(*self._crossings.values(), strict=True)
+        caps = [transfer.route.rate for transfer in self._crossings]
+        rates = max_min_rates(Problem(self._spare, places, weights, caps))
+        self.rates = dict(zip(self._crossings, rates, strict=True))
+        self._add_loads()
+
+    def _add_loads(self) -> None:
+        """Set the loads of links with the new rates; note which links were full with the old."""
+        load, before, fastest = self._load[:], self._load[:], self._fastest[:]
+        for transfer, rate in self.rates.items():
+            for i, weight in zip(*self._crossings[transfer], strict=True):
                 load[i] += weight * rate
                 before[i] += weight * transfer.rate
                 if rate > fastest[i]:
                     fastest[i] = rate
-        self.rates = dict(zip(transfers, rates, strict=True))
-        self._loads.update(zip(links, zip(load, fastest, strict=True), strict=True))
-        filled = zip(links, before, capacities, strict=True)
-        self._were_full = [link for link, each, most in filled if each >= most * NEARLY]
+        self._loads.update(zip(self._places, zip(load, fastest, strict=True), strict=True))
+        filled = zip(self._places, before, strict=True)
+        self._were_full = [link for link, each in filled if each >= self._capacities[link] * NEARLY]
 
     def _load_without(self, link: int) -> tuple[float, float]:
         """Return the load of a link by others than `rates`, and their fastest flow [B/s]."""
