@@ -193,6 +193,8 @@ class Job:
         sharding = self.framework.sharding
         gathered = float(self.shard.width) if sharding is None else sharding.gather
         ends, stored = self.frozen_ends, self.state.weights
+        if self.finetune is not None:  # frozen weights need no copy for small updates
+            stored = min(stored, float(self.shard.width))
         return Weights(self.model, self.plan, self.layers, self.finetune, ends, stored, gathered)
 
     @cached_property

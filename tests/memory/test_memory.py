@@ -568,3 +568,16 @@ def test_a_framework_without_facts_of_memory_has_none_of_its_buffers():
 
     assert none.step_time == stated.step_time
     assert none.memory.fullest.peak <= stated.memory.fullest.peak
+
+
+@pytest.mark.parametrize(("precision", "each"), [("bf16", 2), ("fp8", 2)])
+def test_frozen_weights_of_16_bits_had_the_32_of_trained_ones(precision, each):
+    """torchtitan trains shards of 32 bits; frozen weights of LoRA are as `finetune.bits` says."""
+    changes = {"model": "llama3-8b", "framework": "torchtitan", "precision": precision}
+    plan = {"cluster": {"name": "dgx-h100", "nodes": 1}, "plan": {"data": 8}}
+    loaded = load("megatron21-t1-1.7b", {**changes, **plan, "batch.global": 8, "batch.micro": 1})
+    job = build_job(loaded.changed({"finetune.method": "lora"}))
+    trained = build_job(loaded)
+
+    assert state_parts(job, 0)["parameters"] == pytest.approx(each * 8.03e9, rel=0.05)
+    assert state_parts(trained, 0)["parameters"] == pytest.approx(4 * 8.03e9, rel=0.01)

@@ -330,6 +330,17 @@ def test_size_took_another_framework_than_new_does(cluster):
     assert answer.precision == draft.data["precision"]
 
 
+def test_a_constraint_to_zero_3_made_the_optimum_faster():
+    """All stages that FSDP offers are searched: 31.4 days had 28.6 with `plan.zero=3`."""
+    machine = {"nodes": 8, "model": "llama3-70b", "tokens": 1e9, "framework": "torchtitan"}
+    free, stated = (
+        size("mi300x-roce", **machine, settings=settings) for settings in ([], ["plan.zero=3"])
+    )
+
+    assert free.layout.zero == 3
+    assert free.layout.step_time_s <= 1.01 * stated.layout.step_time_s
+
+
 def test_a_model_that_fits_with_offload_alone_is_sized():
     """Eight billion parameters on two cards of 24 GB: weights and states on a host of 192 GB."""
     cards = ["cluster.node.host.memory=192 GB"]

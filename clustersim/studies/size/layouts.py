@@ -200,7 +200,7 @@ def batch_of(sequences: float, devices: int) -> int:
 
 @lru_cache
 def _zero(framework: str, *, whole: bool = True) -> tuple[int, ...]:
-    """Return the ZeRO stages that are searched: up to 1, else the highest that is offered.
+    """Return the ZeRO stages that are searched: 1, or the highest where 1 is not offered, and 0.
 
     Parameters
     ----------
@@ -211,7 +211,8 @@ def _zero(framework: str, *, whole: bool = True) -> tuple[int, ...]:
     offered = record.zero
     if not whole and 3 in offered:
         return (3,)
-    return tuple(stage for stage in (1, 0) if stage in offered) or (max(offered),)
+    stages = (1 if 1 in offered else max(offered), 0)
+    return tuple(dict.fromkeys(stage for stage in stages if stage in offered))
 
 
 def _sequence(model: str | Mapping[str, Any], changes: Sequence[Change]) -> int:
