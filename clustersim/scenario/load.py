@@ -330,9 +330,16 @@ def load_launch(file: Path, draft: "LaunchDraft", settings: Settings = ()) -> Lo
     return one_job(from_origin(origin, changes_of(settings)))
 
 
-def from_mapping(name: str, data: Mapping[str, Any], settings: Settings = ()) -> Loaded:
-    """Return the scenario of a training step from plain values, as `load` does from a file."""
-    return training_step(_from_mapping(name, data, settings))
+def from_mapping(
+    name: str, data: Mapping[str, Any], settings: Settings = (), folder: Path | None = None
+) -> Loaded:
+    """Return the scenario of a training step from plain values, as `load` does from a file.
+
+    Parameters
+    ----------
+    folder : of files that it names; those that are shipped alone if None
+    """
+    return training_step(_from_mapping(name, data, settings, folder))
 
 
 def service_from_mapping(
@@ -342,9 +349,11 @@ def service_from_mapping(
     return service(_from_mapping(name, data, settings))
 
 
-def _from_mapping(name: str, data: Mapping[str, Any], settings: Settings) -> LoadedScenario:
+def _from_mapping(
+    name: str, data: Mapping[str, Any], settings: Settings, folder: Path | None = None
+) -> LoadedScenario:
     document = Document(name, {**UNTITLED, **without_numpy(data)}, {(): Place(name)})
-    folder = Path() if name == INLINE else None
+    folder = Path() if name == INLINE else folder
     return from_origin(Origin(name, document, folder), changes_of(settings))
 
 

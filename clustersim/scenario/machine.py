@@ -49,9 +49,18 @@ def _section(given: str | Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
     """Return the folder of a cluster, and the section of a scenario that uses it."""
     if isinstance(given, Mapping):
         return Path(), {**given}
+    name = cluster_name(given)
+    return Path() if name == given else Path(given).parent, {"name": name}
+
+
+def cluster_name(given: str) -> str:
+    """Return the name of a cluster, also of a file.
+
+    >>> cluster_name("dgx-h100"), cluster_name("mine.yaml")
+    ('dgx-h100', 'mine')
+    """
     file = Path(given)
-    is_file = file.suffix in {".yaml", ".yml"}
-    return file.parent if is_file else Path(), {"name": file.stem if is_file else given}
+    return file.stem if file.suffix in {".yaml", ".yml"} else given
 
 
 FORMATS: Final = ("bf16", "fp16", "fp32")

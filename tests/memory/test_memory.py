@@ -572,7 +572,7 @@ def test_a_framework_without_facts_of_memory_has_none_of_its_buffers():
 
 @pytest.mark.parametrize(("precision", "each"), [("bf16", 2), ("fp8", 2)])
 def test_frozen_weights_of_16_bits_had_the_32_of_trained_ones(precision, each):
-    """torchtitan trains shards of 32 bits; frozen weights of LoRA are as `finetune.bits` says."""
+    """Torchtitan trains shards of 32 bits; frozen weights of LoRA are as `finetune.bits` says."""
     changes = {"model": "llama3-8b", "framework": "torchtitan", "precision": precision}
     plan = {"cluster": {"name": "dgx-h100", "nodes": 1}, "plan": {"data": 8}}
     loaded = load("megatron21-t1-1.7b", {**changes, **plan, "batch.global": 8, "batch.micro": 1})

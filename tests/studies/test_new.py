@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import clustersim
-from clustersim.catalog.finding import entry_names
+from clustersim.catalog.finding import entry_names, shipped
 from clustersim.errors import PlanError
 from clustersim.plan.checks import divisors
 from clustersim.scenario.load import load_any
@@ -244,6 +244,18 @@ def test_a_device_without_bf16_gets_fp16():
     """V100 multiplies no bf16, so that a scenario for it has fp16."""
     assert step_draft(Machine("gpt3-1.3b", "dgx-1v", 1)).data["precision"] == "fp16"
     assert service_draft(Machine("gpt3-1.3b", "dgx-h100", 1)).data["precision"] == "bf16"
+
+
+@pytest.mark.parametrize("name", ["mine", "mine.yaml"])
+def test_a_cluster_of_the_working_folder_was_unknown_after_its_search(here, name):
+    """`new` and `size` take it by its name and by its file, as `run` does."""
+    text = (shipped("cluster") / "desktop-2x4090.yaml").read_text("utf-8")
+    Path("mine.yaml").write_text(text.replace("name: desktop-2x4090", "name: mine"), "utf-8")
+    new = new_scenario(step_draft(Machine("gpt3-125m", name, 1), 512, 8))
+    sized = clustersim.size(name, nodes=1, model="gpt3-125m", tokens=1e8)
+
+    assert new.scenario["cluster"]["name"] == "mine"
+    assert sized.layout.step_time_s > 0
 
 
 def test_a_service_of_weights_of_4_bits_was_planned_for_16():

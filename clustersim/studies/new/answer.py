@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from math import inf
+from pathlib import Path
 from typing import Any, Final
 
 from clustersim.answers import record
@@ -70,7 +71,7 @@ def new_scenario(draft: Draft, seconds: float = SECONDS) -> NewScenario:
         del data["assumed"]
     found: tuple[Alternative, ...] = ()
     if isinstance(answer.best, RunAnswer):
-        best: Loaded = from_mapping("new", {**data, "assumed": {}})
+        best: Loaded = from_mapping("new", {**data, "assumed": {}}, folder=Path())
         found = tuple(alternatives(best, answer.best.step_time_s))
     return NewScenario(data, answer, found, faster)
 

@@ -17,6 +17,7 @@ from clustersim.records import dataclass
 from clustersim.scenario.entries import entry
 from clustersim.scenario.machine import (
     FORMATS,
+    cluster_name,
     load_cluster,
     training_formats,
     usual_framework,
@@ -95,7 +96,7 @@ class Machine:
     def title(self) -> str:
         """Return the title of the scenario."""
         return f"{self.model} on {self.nodes:,} {'node' if self.nodes == 1 else 'nodes'} of" + (
-            f" {self.cluster}"
+            f" {cluster_name(self.cluster)}"
         )
 
     def values(self, formats: Sequence[str]) -> tuple[dict[str, Any], dict[str, str], ClusterUse]:
@@ -105,7 +106,7 @@ class Machine:
         assumed = {"precision": f"the first of {', '.join(formats)} that {name} has; --precision"}
         data = {
             "title": self.title(),
-            "cluster": {"name": self.cluster, "nodes": self.nodes},
+            "cluster": {"name": cluster_name(self.cluster), "nodes": self.nodes},
             "model": self.model,
             "precision": self.precision or usual_precision(use, formats),
         }

@@ -5,6 +5,7 @@ model, machine --batch--> scenario --search: bounds, replays--> fastest layout t
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clustersim.answers import answer_from
@@ -16,7 +17,7 @@ from clustersim.plan.checks import divisors
 from clustersim.records import dataclass
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import Loaded, from_mapping
-from clustersim.scenario.machine import load_cluster, usual_sequence
+from clustersim.scenario.machine import cluster_name, load_cluster, usual_sequence
 from clustersim.scenario.schema import ClusterUse
 from clustersim.simulation.step.result import Result
 from clustersim.studies.search import FastestLayout, LayoutSearch, fixed_keys, offloads_of
@@ -170,7 +171,7 @@ def _scenario_of(model: str | Mapping[str, Any], machine: Machine) -> Loaded:
     batch = batch_of(machine.batch_tokens / sequence, devices)
     scenario = {
         "title": "a step",
-        "cluster": {"name": machine.cluster, "nodes": machine.nodes},
+        "cluster": {"name": cluster_name(machine.cluster), "nodes": machine.nodes},
         "model": model,
         "plan": {"tensor": 1, "pipeline": 1, "data": devices, "zero": _zero(machine.framework)[0]},
         "batch": {"global": batch, "micro": 1, "sequence": sequence},
@@ -178,7 +179,7 @@ def _scenario_of(model: str | Mapping[str, Any], machine: Machine) -> Loaded:
         "recompute": "none",
         "framework": machine.framework,
     }
-    return from_mapping("size", scenario, machine.settings)
+    return from_mapping("size", scenario, machine.settings, Path())
 
 
 def batch_of(sequences: float, devices: int) -> int:
