@@ -246,6 +246,13 @@ def test_a_device_without_bf16_gets_fp16():
     assert service_draft(Machine("gpt3-1.3b", "dgx-h100", 1)).data["precision"] == "bf16"
 
 
+def test_a_machine_without_measured_runs_had_no_interval_and_no_word_on_it():
+    """`run` states that there is no evidence, and so does the file of `new`."""
+    new = new_scenario(step_draft(Machine("gpt3-125m", "mi300x-roce", 1), 512, 8))
+
+    assert "; no evidence: no measured runs on mi300x" in file_text(new, "clustersim new")
+
+
 @pytest.mark.parametrize("name", ["mine", "mine.yaml"])
 def test_a_cluster_of_the_working_folder_was_unknown_after_its_search(here, name):
     """`new` and `size` take it by its name and by its file, as `run` does."""

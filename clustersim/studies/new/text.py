@@ -107,12 +107,12 @@ def format_values(values: Mapping[str, Any]) -> str:
 
 
 def _interval(answer: SearchAnswer) -> str:
-    """Return the prediction interval of a step."""
+    """Return the prediction interval of a step, or why there is none."""
     if not isinstance(answer.best, RunAnswer):
         return ""
     low, high = answer.best.interval.low_s, answer.best.interval.high_s
     if low is None or high is None:
-        return ""
+        return f"; {answer.best.interval.why}"
     ends = f"{format_seconds(low, 3)} to {format_seconds(high, 3)}"
     return f"; step time {ends} at level {100 * answer.best.interval.level:g} %"
 
