@@ -181,7 +181,11 @@ def test_the_best_layout_had_a_pipeline_that_its_framework_does_not_have(framewo
         ("--model llama3-405b --cluster dgx-h100", "sequences of less than 8,192 tokens"),
         (
             "--serve --model llama3.1-70b --cluster desktop-2x3090",
-            "or weights of fewer bits with --precision int4)",
+            "weights of fewer bits with --precision int4 or more of the memory with --set",
+        ),
+        (
+            "--serve --model gpt-oss-120b --cluster desktop-2x3090",
+            "shorter requests with --input and --output or more of the memory with --set",
         ),
         (
             "--model qwen3-32b --cluster desktop-2x3090 --sequence 64",

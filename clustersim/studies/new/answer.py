@@ -128,6 +128,9 @@ SHORT: Final = 512
 """Sequences up to which a shorter one is no remedy, as states and weights take the memory [tokens].
 """
 
+USUAL_MOST: Final = 0.97
+"""Share of a device with which an engine of few users is started where 0.9 does not suffice."""
+
 NARROWER: Final = ("fp8", "int4")
 """Formats of weights with fewer bits, of which a service that does not fit names what it can have.
 """
@@ -166,6 +169,8 @@ def _remedies(draft: Draft) -> Iterator[str]:
         yield "shorter requests with --input and --output"
     if formats := _narrower(data):
         yield f"weights of fewer bits with --precision {' or '.join(formats)}"
+    if "engine" not in tables:
+        yield f"more of the memory with --set engine.memory.share={USUAL_MOST:g}"
 
 
 def _narrower(data: Mapping[str, Any]) -> list[str]:
@@ -173,11 +178,13 @@ def _narrower(data: Mapping[str, Any]) -> list[str]:
     engine = entry("engine", data["engine"]).record
     assert isinstance(engine, EngineRecord), "an entry of that kind"
     use = load_cluster(data["cluster"]["name"], data["cluster"]["nodes"])
-    peaks, bits = use.node.accelerator.peak, WEIGHTS.get(data["precision"], inf)
+    peaks, stated = use.node.accelerator.peak, data["precision"]
+    parts = stated.values() if isinstance(stated, Mapping) else (stated,)
+    bits = min(WEIGHTS.get(part, inf) for part in parts)
     return [
         name
         for name in NARROWER
         if name in engine.formats.weights
-        and WEIGHTS[name] < bits
+        and WEIGHTS[name] < 0.9 * bits  # not scales alone
         and (name != "fp8" or name in peaks)
     ]
