@@ -39,6 +39,14 @@ def test_replications_agree_with_the_closed_form():
     assert abs(answer.days - answer.closed_form.days) < 4 * answer.replications.error_days
 
 
+def test_the_closed_form_of_two_saves_was_exact():
+    """A short run has whole saves, of which the mean of a long one has fractions."""
+    answer = run("training.tokens=2e9")
+
+    assert answer.accounting.useful < 50 * answer.checkpoint.every_s
+    assert "whole" in answer.closed_form.why
+
+
 def test_the_checkpoint_of_a_trillion_parameters_has_its_published_size():
     """14 bytes of each parameter: 13.8 TB in units of 1,024 GB, within 2 %."""
     answer = run()

@@ -244,6 +244,10 @@ def _causes(whole: WholeRun, elapsed: float) -> list[CauseAnswer]:
     return sorted(causes, key=lambda cause: -cause.count)
 
 
+FEW_SAVES: Final = 50.0
+"""Saves below which a run ends within them too often for the mean of a long one: a choice."""
+
+
 def _closed_form(whole: WholeRun) -> ClosedForm:
     """Return the expected run, and why it is not exact."""
     run, expected = whole.run, whole.expected
@@ -256,6 +260,8 @@ def _closed_form(whole: WholeRun) -> ClosedForm:
         why = "planned stops are not part of it"
     elif whole.training.spares is not None and whole.causes:
         why = "waiting for nodes is not part of it"
+    elif run.block and run.work < FEW_SAVES * run.interval:
+        why = "the saves of a short run are whole, and the last one is at its end"
     days = (run.work / expected + run.start) / DAY if expected else None
     return ClosedForm(expected, days, why is None, why)
 
