@@ -890,6 +890,29 @@ def test_a_command_of_torchtitan_replaces_values_of_the_configuration(tmp_path):
 # --- DeepSpeed ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "torchrun -m torchtitan.train --job.config_file ./job.toml --training.local_batch_size 4",
+        "CONFIG_FILE=./job.toml ./run_train.sh --training.local_batch_size 4",
+        'CONFIG_FILE="./job.toml"\ntorchrun -m torchtitan.train --job.config_file ${CONFIG_FILE}'
+        " --training.local_batch_size=4",
+    ],
+)
+def test_a_command_of_torchtitan_lost_the_toml_file_that_it_names(here, command):
+    """Options of the command replace those of the file; a missing file is named."""
+    with pytest.raises(ScenarioError, match=r"\./job\.toml: no such file"):
+        drafted(command, cluster="dgx-h100", nodes=4)
+    text = JOB
+    (here / "job.toml").write_text(text)
+    of_file = drafted(text, "job.toml", cluster="dgx-h100", nodes=4).data
+    draft = drafted(command, cluster="dgx-h100", nodes=4)
+    assert draft.data["model"] == of_file["model"]
+    assert draft.data["plan"] == of_file["plan"]
+    assert (of_file["batch"]["micro"], draft.data["batch"]["micro"]) == (2, 4)
+    assert "config_file" not in str(draft.ignored).lower()
+
+
 def deepspeed(zero="", more="", **choices):
     """Return the plain scenario of a configuration of DeepSpeed."""
     text = (

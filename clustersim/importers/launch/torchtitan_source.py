@@ -1,6 +1,7 @@
 """Jobs of torchtitan as options: TOML, configurations in Python, and commands that select one.
 
 config.toml                                                     until February 2026
+torchrun -m torchtitan.train --job.config_file config.toml --training.local_batch_size=2
 def llama3_8b(): return Trainer.Config(training=...)            since then
 torchrun -m torchtitan.train --module llama3 --config llama3_8b --training.local_batch_size=2
                                        | options of this one     | and those that replace them
@@ -24,7 +25,7 @@ from clustersim.importers.launch.options import Option, options_in
 from clustersim.importers.launch.syntax.python_file import Recipe, read_recipes
 from clustersim.importers.launch.syntax.shell import read_variables
 from clustersim.importers.launch.syntax.toml_file import read_toml
-from clustersim.importers.source import Source, read_source
+from clustersim.importers.source import Source, named_source, read_source
 
 _TABLES: Final = r"^\[(?:parallelism|activation_checkpoint)\]"
 """Text of a TOML file of a job."""
@@ -139,17 +140,28 @@ def _program(words: tuple[str, ...]) -> int | None:
 
 def _of_command(source: Source) -> list[Option]:
     """Return the options of the named configuration, and those of the command."""
-    found = [*_of_variables(source), *commands.launched(source, _program)]
-    options = {option.name: option for option in found}
+    given = [*_of_variables(source), *commands.launched(source, _program)]
+    options = {option.name: option for option in given}
+    found = [option for option in given if option.name not in ("config", "job.config-file")]
     config, module = options.get("config"), options.get("module")
+    if file := options.get("job.config-file"):
+        named = named_source(source, file.word())
+        if named is None:
+            raise file.wrong("no such file (the configuration, next to the script)")
+        return [*options_in(read_toml(named)), *found]
     if config is None:
         return found
-    return [*_named(source, config, module), *(each for each in found if each.name != "config")]
+    return [*_named(source, config, module), *found]
 
 
 def _of_variables(source: Source) -> Iterator[Option]:
     """Return the options that ``run_train.sh`` takes from variables."""
-    names = {"MODULE": "module", "CONFIG": "config", "NGPU": "launch.nproc-per-node"}
+    names = {
+        "MODULE": "module",
+        "CONFIG": "config",
+        "CONFIG_FILE": "job.config-file",
+        "NGPU": "launch.nproc-per-node",
+    }
     variables = read_variables(source)
     for variable, name in names.items():
         for word in variables.get(variable, [])[:1]:
