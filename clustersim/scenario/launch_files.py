@@ -4,6 +4,7 @@ train.sh, cluster.name=dgx-h100, cluster.nodes=8  -->  a scenario with lines of 
 """
 
 from collections.abc import Mapping, Sequence
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ class LaunchFile:
         source = as_source(shown(self.file), self.text.encode("utf-8"))
         draft = scenario_draft(source, self.launch, _choices(changes, self.file.parent))
         _make_way(draft.data.get("load", {}), changes)
+        _state(draft.data, changes)
         return draft
 
 
@@ -64,6 +66,20 @@ def _make_way(load: dict[str, Any], changes: Sequence[Change]) -> None:
             for key in (*LOADS, *(("input", "output") if change.path[-1] == "trace" else ())):
                 if key != change.path[-1]:
                     load.pop(key, None)
+
+
+def _state(data: dict[str, Any], changes: Sequence[Change]) -> None:
+    """Leave out of the assumed keys those that changes state, and those that made way for them."""
+    kept = {key: why for key, why in data.pop("assumed", {}).items() if not _stated(key, changes)}
+    kinds = {f"load.{kind}" for kind in LOADS if kind not in data.get("load", {})}
+    if kept := {key: why for key, why in kept.items() if key not in kinds}:
+        data["assumed"] = kept
+
+
+def _stated(key: str, changes: Sequence[Change]) -> bool:
+    """Return whether a change is of a key, of one below it, or of the table that has it."""
+    path = key.split(".")
+    return any(all(map(eq, path, change.path)) for change in changes)
 
 
 def _choices(changes: Sequence[Change], folder: Path) -> Choices:

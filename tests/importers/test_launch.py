@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from clustersim.catalog.changes import changes_of
 from clustersim.catalog.reading import parse_yaml
 from clustersim.errors import CatalogError, ClustersimError, ScenarioError
 from clustersim.exporters.arguments import launch_of, layout_arguments
@@ -21,7 +22,7 @@ from clustersim.importers.reasons import reason_of
 from clustersim.importers.registry import import_file, import_source
 from clustersim.importers.source import Source, as_source
 from clustersim.scenario.load import LoadedService, load, load_any, load_service
-from clustersim.scenario.origins import kind_of
+from clustersim.scenario.origins import kind_of, origin_of
 from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.simulate import simulate
 from commands import ending, rejected
@@ -382,7 +383,7 @@ def test_one_command_imports_and_runs(tmp_path, capsys):
         one[1].split('"tokens_per_s"')[1].split(",")[0]
         == (two[1].split('"tokens_per_s"')[1].split(",")[0])
     )
-    assert "assumed   cluster.nodes: named by the user" in one[2]
+    assert "cluster.nodes: named by the user" not in one[2]
     document = parse_yaml(mine.read_text(encoding="utf-8"), "mine.yaml")
     assert document.data["assumed"]["cluster.nodes"] == "named by the user"
     with pytest.raises(ScenarioError, match=r"megatron-llama3-8b.sh:43: plan: tensor 2"):
@@ -417,6 +418,22 @@ def test_attention_data_divides_the_tensor_ranks_of_sglang():
             "python -m sglang.launch_server --model Qwen/Qwen3-8B --tp 4 --dp-size 3"
             " --enable-dp-attention"
         )
+
+
+@pytest.mark.parametrize(
+    ("setting", "left"),
+    [
+        ("load={rate: 30, input: 1500, output: 400}", set()),
+        ("load.rate=30", {"load.input", "load.output"}),
+        ("load.output=9", {"load.concurrency", "load.input"}),
+    ],
+)
+def test_what_a_change_states_of_a_launch_file_was_assumed(here, setting, left):
+    """A change states its key, those below it, and those that make way for it."""
+    (here / "serve.sh").write_text("vllm serve Qwen/Qwen3-32B --tensor-parallel-size 4")
+    origin = origin_of("serve.sh", changes_of(["cluster.name=dgx-h100", setting]))
+    assumed = origin.document.data["assumed"]
+    assert {key for key in assumed if key.startswith("load")} == left
 
 
 def test_another_load_replaces_the_assumed_one():

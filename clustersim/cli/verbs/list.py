@@ -6,7 +6,7 @@ import typer
 
 from clustersim.cli.options import print_json
 from clustersim.cli.output import echo
-from clustersim.reports.listing.kinds import PLURALS
+from clustersim.reports.listing.kinds import PLURALS, SYNONYMS
 from clustersim.units import counted
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def list_(
     """List machines, models, frameworks, scenarios and schedules with their sizes, and measures."""
     from clustersim.reports.listing.answer import list_entries
 
+    kind = SYNONYMS.get(kind or "", kind)
     listing = list_entries(kind, text)
     if json_output:
         print_json(listing)

@@ -7,7 +7,7 @@ from clustersim.catalog.finding import entry_names, find
 from clustersim.errors import ScenarioError
 from clustersim.program.schedules import SCHEDULES
 from clustersim.records import dataclass
-from clustersim.reports.listing.kinds import PLURALS
+from clustersim.reports.listing.kinds import PLURALS, SYNONYMS
 from clustersim.scenario.entries import title_of
 from clustersim.simulation.measures import ALL
 from clustersim.suggestions import nearest
@@ -54,6 +54,7 @@ def list_entries(kind: str | None = None, text: str | None = None) -> Listing:
     ScenarioError
         when no entry has the text.
     """
+    kind = SYNONYMS.get(kind or "", kind)
     known = kind is None or kind in (*PLURALS, *PLURALS.values())
     plurals = [*PLURALS] if kind is None or not known else [_plural(kind)]
     words = [word.lower() for word in ([] if known else [str(kind)]) + ([text] if text else [])]

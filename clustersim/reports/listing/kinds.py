@@ -18,3 +18,6 @@ PLURALS: Final = {
     "measures": "measure",
 }
 """Kinds in the plural, with the singular of each."""
+
+SYNONYMS: Final = {"machines": "clusters", "machine": "cluster"}
+"""Other words for kinds."""

@@ -432,7 +432,8 @@ def _nearest(layouts: Found, found: Search) -> str | None:
     if found.missed:
         nearest = found.missed[0]
         values = ", ".join(
-            f"{k.rpartition('.')[2]} {v}" for k, v in nearest.incumbent.settings.items()
+            f"{k.removeprefix('plan.').replace('.', ' ')} {v}"
+            for k, v in nearest.incumbent.settings.items()
         )
         return f"{values}: {nearest.words}"
     return layouts.nearest_bound() if isinstance(layouts, ServiceLayouts) else None

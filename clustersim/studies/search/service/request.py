@@ -295,9 +295,10 @@ class ServiceLayouts(Layouts):
         if not outside:
             return None
         _, layout, bound = min(outside, key=lambda each: each[0])
+        names = ("prefill ", "decode ") if len(layout.pools) > 1 else ("",)
         pools = "; ".join(
-            " x ".join(f"{key} {n}" for key, n in pool.items() if n > 1) or "tensor 1"
-            for pool in layout.pools
+            name + (" x ".join(f"{key} {n}" for key, n in pool.items() if n > 1) or "tensor 1")
+            for name, pool in zip(names, layout.pools, strict=True)
         )
         at_best = "" if bound.get(QUEUE_GROWTH) else "at least "
         return f"{pools}: {at_best}{missed_limits(bound, limits, SERVICE)}"
