@@ -43,7 +43,7 @@ def test_the_folder_has_a_page_and_the_data_of_its_charts(capsys, tmp_path):
     assert {"report.html", "summary.json", "intervals.csv", "calendar.csv", "sizes.svg"} <= names
     assert "interval" in text
     assert "within 0.1 point" in text
-    assert len(text.splitlines()) <= 16
+    assert len(text.splitlines()) <= 17
 
 
 SITE = {"training.replications": 50, "costs.site": "jean-zay", "costs.price": "purchase"}

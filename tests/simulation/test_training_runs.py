@@ -22,6 +22,12 @@ def run(*settings):
     return train(BASE, [*FAST, *settings])
 
 
+@cache
+def run_of_the_step():
+    """Return the step of the run."""
+    return predict_run(load(BASE, FAST)).stages[-1].result
+
+
 def test_the_parts_of_the_time_add_up():
     """The accounts of the mean run are its elapsed time."""
     answer = run()
@@ -37,6 +43,17 @@ def test_replications_agree_with_the_closed_form():
 
     assert answer.closed_form.exact
     assert abs(answer.days - answer.closed_form.days) < 4 * answer.replications.error_days
+
+
+def test_the_days_left_out_the_largest_error_which_is_that_of_the_step():
+    """Days are in proportion to the steps at the ends of their interval; replications are not."""
+    answer, step = run(), run_of_the_step()
+    low, high = answer.by_step.low_days, answer.by_step.high_days
+
+    assert low / answer.days == pytest.approx(step.interval.low_s / step.step_time)
+    assert high / answer.days == pytest.approx(step.interval.high_s / step.step_time)
+    assert low < answer.replications.p10_days < answer.replications.p90_days < high
+    assert any(row.label == "by the step" and step.interval.why in row.text for row in rows(answer))
 
 
 def test_the_closed_form_of_two_saves_was_exact():

@@ -41,6 +41,7 @@ def rows(answer: TrainAnswer) -> list[Row]:
             else []
         ),
         Row("duration", _duration(answer)),
+        _by_step(answer),
         Row("goodput", _goodput(answer)),
         *(Row("reason", text, warning=True) for text in answer.warnings),
         Row("machine", _machine(answer)),
@@ -72,6 +73,16 @@ def _duration(answer: TrainAnswer) -> str:
             f" {format_days(spread.p90_days)}"
         )
     return text + hypothetical(answer.memory, fits=answer.fits)
+
+
+def _by_step(answer: TrainAnswer) -> Row:
+    """Return the days at the ends of the interval of the predicted steps."""
+    found = answer.by_step
+    if found.low_days is None or found.high_days is None:
+        return Row("by the step", f"no interval: {found.why}", caution=True)
+    low, high = format_days(found.low_days), format_days(found.high_days)
+    level = f"level {100 * found.level:g} % of the predicted step, from {found.why}"
+    return Row("by the step", f"{low} to {high} ({level})")
 
 
 def account_shares(answer: TrainAnswer) -> list[tuple[str, float]]:

@@ -116,6 +116,24 @@ class StageAnswer:
 
 
 @record
+class DaysByStep:
+    """Elapsed days at both ends of the interval of the predicted steps.
+
+    Attributes
+    ----------
+    low_days, high_days : if all steps take the times at the ends of their intervals, and all else
+        as much longer; null without evidence [days]
+    level : share of measured runs that are expected between them
+    why : which measured runs these are, or why there is no interval
+    """
+
+    low_days: float | None
+    high_days: float | None
+    level: float
+    why: str
+
+
+@record
 class CauseAnswer:
     """A cause of failures.
 
@@ -313,6 +331,7 @@ class TrainAnswer(Presentable):
     causes : causes of failures, the most frequent first
     closed_form : the expected run without replications
     replications : days and goodput over the replications
+    by_step : days at both ends of the interval of the predicted steps, which replications leave out
     intervals : goodput over checkpoint intervals
     sizes : goodput over numbers of nodes, with the same checkpoint times
     calendar : hours of each part of `accounting` in each day of the first replication
@@ -352,6 +371,7 @@ class TrainAnswer(Presentable):
     causes: tuple[CauseAnswer, ...]
     closed_form: ClosedForm
     replications: RunSpread
+    by_step: DaysByStep
     intervals: tuple[CurvePoint, ...]
     sizes: tuple[CurvePoint, ...]
     calendar: tuple[tuple[float, ...], ...]

@@ -31,6 +31,7 @@ from clustersim.simulation.training_run.answer import (
     CheckpointAnswer,
     ClosedForm,
     CurvePoint,
+    DaysByStep,
     MeanAndPeak,
     PowerLevels,
     RunMeasures,
@@ -136,6 +137,7 @@ def train_answer(whole: WholeRun) -> TrainAnswer:
         causes=tuple(_causes(whole, elapsed)),
         closed_form=_closed_form(whole),
         replications=_spread(whole, elapsed),
+        by_step=_by_step(whole, elapsed),
         intervals=tuple(_interval_curve(whole)),
         sizes=tuple(_size_curve(whole)),
         calendar=_calendar(whole),
@@ -290,6 +292,18 @@ def _spread(whole: WholeRun, elapsed: float) -> RunSpread:
         p90_goodput=high,
         quantiles_days=tuple(np.quantile(days_of, np.linspace(0, 1, 101)).tolist()),
     )
+
+
+def _by_step(whole: WholeRun, elapsed: float) -> DaysByStep:
+    """Return the days in proportion to the work at the ends of the intervals of all steps."""
+    last, ends = whole.stages[-1].result.interval, []
+    for name in ("low_s", "high_s"):
+        times = [getattr(stage.result.interval, name) for stage in whole.stages]
+        work = sum(
+            stage.steps * (time or 0.0) for stage, time in zip(whole.stages, times, strict=True)
+        )
+        ends.append(None if None in times else elapsed / DAY * work / whole.run.work)
+    return DaysByStep(ends[0], ends[1], last.level, last.why)
 
 
 def _calendar(whole: WholeRun) -> tuple[tuple[float, ...], ...]:

@@ -508,8 +508,9 @@ def _compared(
 
 
 def _other(best: Incumbent, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that differ from those of the best layout."""
-    return {key: value for key, value in values.items() if best.settings.get(key) != value}
+    """Return the values that differ from those of the best layout; all where it has more alone."""
+    other = {key: value for key, value in values.items() if best.settings.get(key) != value}
+    return other or {**values}
 
 
 LEFT_OUT: Final = ("published", "scaling", "assumed")
