@@ -198,6 +198,20 @@ def test_a_block_with_sharded_weights_is_bounded_by_its_first_gather():
     assert 0.75 * step < least <= step
 
 
+def test_a_mirrored_pipeline_had_the_moves_of_one_whose_chunks_are_in_a_row():
+    """Both have the same layers by different chunk, of which others hold the ends."""
+    settings = ["cluster={name: dgx-h100, nodes: 4}", "framework=torchtitan", "precision=bf16"]
+    loaded = load("megatron21-t1-1.7b", [*settings, "plan={data: 32}", "batch.global=64"])
+    layouts = [
+        Layout(Cell(Mesh(1, 1, 16, 2), 1), Shape(schedule, chunks=2), Sharding(3))
+        for schedule in ("interleaved-1f1b", "zb-v")
+    ]
+    alone = [StepBounds(loaded).of([layout])[0] for layout in layouts]
+
+    assert StepBounds(loaded).of(layouts) == alone
+    assert StepBounds(loaded).of(layouts[::-1]) == alone[::-1]
+
+
 @pytest.mark.parametrize("job", ["with experts", "sharded weights", "offload"])
 def test_the_bound_of_a_layout_is_the_same_next_to_others(job):
     """Kernels and tails are computed once for all cells that share them, to the last digit."""

@@ -42,6 +42,12 @@ class Division:
         return len(self.number)
 
     @cached_property
+    def content(self) -> tuple[bytes, ...]:
+        """What the different chunks hold, as a key."""
+        held = self.layers, self.repeated, self.first, self.last
+        return tuple(each.tobytes() for each in held)
+
+    @cached_property
     def on_stage(self) -> Floats:
         """How many of each different chunk, in rows, each stage runs for one microbatch."""
         rows = np.zeros((len(self.layers), self.stages))

@@ -169,7 +169,7 @@ class StepBounds:
         of_tails, place = columns.of_tails
         rows = []
         for tail, (cell, sharding) in of_tails.items():
-            key = tail, shape.recompute, division.layers.tobytes(), division.repeated.tobytes()
+            key = tail, shape.recompute, *division.content
             if sharding.zero < 2:
                 rows.append(_Moves.none(len(division.layers)))
                 continue
@@ -182,6 +182,7 @@ class StepBounds:
     def _moves_of_chunks(
         self, job: Job, groups: Groups, shape: Shape, division: Division
     ) -> "_Moves":
+        """Return the moves of a job's different chunks, each a row [s]."""
         known = dict(groups)
 
         def seconds(moves: Sequence[Collective]) -> float:
