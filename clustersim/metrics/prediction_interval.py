@@ -95,7 +95,12 @@ class Interval:
         """
         if self.low_s is None or self.high_s is None:
             return None
-        return log(self.high_s / self.low_s) / (2 * NormalDist().inv_cdf((1 + self.level) / 2))
+        return log(self.high_s / self.low_s) / (2 * self.quantile)
+
+    @property
+    def quantile(self) -> float:
+        """Deviations of a normal variable from its mean to either end of the interval."""
+        return NormalDist().inv_cdf((1 + self.level) / 2)
 
 
 @record

@@ -499,6 +499,14 @@ def test_weights_of_a_folder_have_the_formats_of_its_configuration(here):
     assert draft.data["precision"]["weights"] == "fp8-block"
 
 
+def test_a_configuration_that_is_no_text_is_one_line(here):
+    """It was read as UTF-8 without a check."""
+    (here / "config.json").write_bytes(b"\xff\xfe{}")
+
+    with pytest.raises(ScenarioError, match="is not UTF-8 text"):
+        drafted(f"vllm serve {here} -tp 8")
+
+
 # --- torchtitan -----------------------------------------------------------------------------------
 
 JOB = """[model]

@@ -6,7 +6,7 @@ import typer
 
 from clustersim.cli.options import print_json
 from clustersim.cli.output import echo
-from clustersim.reports.listing.kinds import PLURALS, SYNONYMS
+from clustersim.reports.listing.kinds import BY_WORD, PLURALS
 from clustersim.units import counted
 
 if TYPE_CHECKING:
@@ -28,14 +28,13 @@ def list_(
     """List machines, models, frameworks, scenarios and schedules with their sizes, and measures."""
     from clustersim.reports.listing.answer import list_entries
 
-    kind = SYNONYMS.get(kind or "", kind)
     listing = list_entries(kind, text)
     if json_output:
         print_json(listing)
         return
     width = max((len(entry.name) for found in listing.values() for entry in found), default=0)
     for i, (plural, found) in enumerate(listing.items()):
-        if kind not in (plural, PLURALS[plural]):
+        if kind not in BY_WORD:
             echo(f"{'' if i == 0 else chr(10)}{plural}")
         for entry in found:
             echo(f"  {entry.name:<{width}}  {entry.title}{_size(entry)}".rstrip())

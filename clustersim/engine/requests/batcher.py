@@ -311,7 +311,7 @@ class Batcher:
 
     def _begin(self, request: Request, now: float) -> None:
         """Count the token after a prompt, and decode the others."""
-        if request.first != request.first:
+        if request.first != request.first:  # NaN: this is its first token
             request.first = now
         request.emitted += 1
         self._counted += 1

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from clustersim.catalog.files import read_text
 from clustersim.catalog.finding import entry_names, find
 from clustersim.catalog.records.models import FAMILIES
 from clustersim.catalog.tree import bare
@@ -168,7 +169,7 @@ def _released(model: str) -> dict[str, str] | None:
     """Return the formats of the weights of a model of the catalogue, or of a configuration."""
     released: dict[str, str] | None
     if model.endswith(".json"):
-        draft = import_config(model, Path(model).read_text("utf-8"))
+        draft = import_config(model, read_text(Path(model)))
         released = draft.data.get("released")
     else:
         released = fact_of_model(model, "released")

@@ -144,7 +144,7 @@ def _of_command(source: Source) -> list[Option]:
     options = {option.name: option for option in given}
     found = [option for option in given if option.name not in ("config", "job.config-file")]
     config, module = options.get("config"), options.get("module")
-    if file := options.get("job.config-file"):
+    if config is None and (file := options.get("job.config-file")):
         named = named_source(source, file.word())
         if named is None:
             raise file.wrong("no such file (the configuration, next to the script)")

@@ -7,7 +7,7 @@ from clustersim.catalog.finding import entry_names, find
 from clustersim.errors import ScenarioError
 from clustersim.program.schedules import SCHEDULES
 from clustersim.records import dataclass
-from clustersim.reports.listing.kinds import PLURALS, SYNONYMS
+from clustersim.reports.listing.kinds import BY_WORD, PLURALS
 from clustersim.scenario.entries import title_of
 from clustersim.simulation.measures import ALL
 from clustersim.suggestions import nearest
@@ -54,15 +54,18 @@ def list_entries(kind: str | None = None, text: str | None = None) -> Listing:
     ScenarioError
         when no entry has the text.
     """
-    kind = SYNONYMS.get(kind or "", kind)
-    known = kind is None or kind in (*PLURALS, *PLURALS.values())
-    plurals = [*PLURALS] if kind is None or not known else [_plural(kind)]
+    plural = BY_WORD.get(kind or "")
+    known = kind is None or plural is not None
+    plurals = [*PLURALS] if plural is None else [plural]
     words = [word.lower() for word in ([] if known else [str(kind)]) + ([text] if text else [])]
     found = {plural: _with_words(PLURALS[plural], words) for plural in plurals}
     if words and not any(found.values()):
         if known:
             raise ScenarioError(f"{text}: in no name or title of {', '.join(plurals)}")
-        _plural(str(kind))
+        known_kinds = ", ".join(PLURALS)
+        raise ScenarioError(
+            f"{kind}: unknown kind{nearest(str(kind), PLURALS)} (allowed: {known_kinds})"
+        )
     return {plural: entries for plural, entries in found.items() if entries} if words else found
 
 
@@ -72,15 +75,6 @@ def _with_words(kind: str, words: list[str]) -> tuple[ListedEntry, ...]:
         for name, title in _titles(kind).items()
         if all(word in f"{name} {title}".lower() for word in words)
     )
-
-
-def _plural(kind: str) -> str:
-    """Return the plural of a kind that is given in the singular or plural."""
-    for plural, single in PLURALS.items():
-        if kind in (plural, single):
-            return plural
-    known = ", ".join(PLURALS)
-    raise ScenarioError(f"{kind}: unknown kind{nearest(kind, PLURALS)} (allowed: {known})")
 
 
 def _titles(kind: str) -> dict[str, str]:

@@ -19,5 +19,9 @@ PLURALS: Final = {
 }
 """Kinds in the plural, with the singular of each."""
 
-SYNONYMS: Final = {"machines": "clusters", "machine": "cluster"}
-"""Other words for kinds."""
+BY_WORD: Final = {
+    **{plural: plural for plural in PLURALS},
+    **{single: plural for plural, single in PLURALS.items()},
+    **dict.fromkeys(("machine", "machines"), "clusters"),
+}
+"""Kinds in the plural, by the words that name them."""

@@ -50,9 +50,6 @@ Verdict = Literal["normal", "slow", "fast", "unknown"]
 CENTRAL: Final = 0.75
 """Share of measured runs that bounds their central half, in which no cause is sought."""
 
-QUANTILE: Final = 1.645
-"""95 % quantile of the normal distribution: a two-sided interval of 90 %, as predictions have."""
-
 
 @record
 class CheckAnswer(Presentable):
@@ -298,7 +295,7 @@ def widened(interval: Interval, predicted: float, error: float) -> Interval:
     if interval.low_s is None or interval.high_s is None:
         return interval
     below, above = (
-        hypot(log(limit / predicted), QUANTILE * error)
+        hypot(log(limit / predicted), interval.quantile * error)
         for limit in (interval.low_s, interval.high_s)
     )
     return replace(interval, low_s=predicted * exp(-below), high_s=predicted * exp(above))
