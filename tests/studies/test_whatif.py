@@ -234,7 +234,8 @@ FINDINGS = [
      "plan.zero=0 is best: step time 10 s -> 9 s (-10.0 %); batch.micro=2 gains more, but does not"
      " fit"),
     ([11.0, answer({"matmul": 8.0}, fits=False)],
-     "batch.micro=2 is best: step time 10 s -> 8 s (-20.0 %), but does not fit"),
+     "no change that fits improves the step time; batch.micro=2 would: step time 10 s -> 8 s"
+     " (-20.0 %), but does not fit"),
     ([11.0, INVALID], "none of the changes improves the step time"),
     ([INVALID, INVALID], "no change is valid and fits"),
 ]  # fmt: skip
@@ -242,7 +243,7 @@ FINDINGS = [
 
 @pytest.mark.parametrize(("runs", "finding"), FINDINGS, ids=[each[1][:30] for each in FINDINGS])
 def test_the_finding_is_the_best_change_that_fits(runs, finding):
-    """A change that does not fit is marked, and so is that no change improves or is valid."""
+    """That none of these improves comes before one that does not fit; so does that none is valid."""
     results = [{"matmul": run} if isinstance(run, float) else run for run in runs]
     result = ranked({"matmul": 10.0}, *results, changes=PAIR, together=INVALID)
 

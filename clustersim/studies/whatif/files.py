@@ -67,7 +67,8 @@ def _cards(answer: WhatIfAnswer) -> Iterator[Card]:
     base, best, measure = answer.base, best_of(answer), measure_of(answer)
     yield Card(f"{measure.label} of the base", measure.text(base.measures()[answer.by]), base.title)
     if best is not None:
-        yield _card(answer, "with the best change", best)
+        which = "the best change" if best.fits else "a change that does not fit"
+        yield _card(answer, f"with {which}", best)
     if answer.together is not None and answer.together.change is not None:
         yield _card(answer, "with all valid changes", answer.together)
 

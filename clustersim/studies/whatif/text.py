@@ -24,16 +24,19 @@ def measure_of(answer: WhatIfAnswer) -> Measure:
 
 
 def finding(answer: WhatIfAnswer) -> str:
-    """Return which change improves most, in a sentence; one that fits if there is one."""
+    """Return which change that fits improves most, in a sentence; else the best that does not."""
     results, best = results_of(answer), best_of(answer)
     if best is None:
         return "no change is valid and fits"
     measure = measure_of(answer)
     if not _improves(best, answer):
         return f"none of the changes improves the {measure.label}"
+    change = format_change(measure, answer.base.measures()[answer.by], best.measures[answer.by])
+    if not best.fits:
+        nothing = f"no change that fits improves the {measure.label}"
+        return f"{nothing}; {text_of(best)} would: {change}{_caveat(best)}"
     verb = "is best" if len(results) > 1 else "helps"
     more = "" if results[0] is best else f"; {text_of(results[0])} gains more{_caveat(results[0])}"
-    change = format_change(measure, answer.base.measures()[answer.by], best.measures[answer.by])
     return f"{text_of(best)} {verb}: {change}{_caveat(best)}{more}"
 
 
