@@ -86,7 +86,7 @@ def answer(parts, *, tokens=2**20, devices=8, name="made-up", fits=True, link="n
         counts=RunCounts(devices=devices, replica_classes=1, actors=1, blocks=1, activities=1),
         assumed={},
         wall_s=0.0,
-        power_w=PowerAnswer(1000.0 * devices, 1000.0 * devices, {}),
+        power_w=PowerAnswer(1000.0 * devices, 1000.0 * devices, {}, 1200.0 * devices),
         energy_per_step_j=1000.0 * devices * step,
         usd_per_hour=2.0 * devices,
     )
@@ -169,7 +169,9 @@ def service(token, *, first=None, devices=8, fits=True, name="made-up"):
         "attribution": token,
         "ttft_attribution": first,
         "limiting": max(token, key=token.__getitem__),
-        "energy": ServiceEnergy(1e3 * devices, 1e3, 1e3 / rate, rate / 1e3, 2 * rate / 1e3),
+        "energy": ServiceEnergy(
+            1e3 * devices, 1e3, 1e3 / rate, rate / 1e3, 2 * rate / 1e3, 1.2e3 * devices
+        ),
         "cost": ServiceCost(2.0, "a quote", 1.0, rate * 1800 / devices, rate * 3600 / devices),
     }
     return ServeAnswer(**(empty | rest | numbers | {"expectations": ()}))

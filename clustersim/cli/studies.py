@@ -133,8 +133,8 @@ MEASURE_HELP: Final = (
 """Help on measures, in the words of all verbs that take one."""
 
 LIMIT_HELP: Final = (
-    "Worst value of a measure that is allowed: mfu=40%, memory_peak_bytes=70GiB, ttft=2s."
-    " Repeatable."
+    "Worst value of a measure that is allowed: mfu=40%, memory<=70GiB, ttft=2s; power_w=1MW is the"
+    " mean power of the machine, site_power_w=1MW that with the PUE of costs.site."
 )
 """Help on limits, in the words of all verbs that take them."""
 

@@ -24,6 +24,9 @@ NO_ELECTRICITY: Final = (
 )
 """Why a purchase has no price without a site."""
 
+NO_SITE: Final = "no site is given (costs.site)"
+"""Why what a site adds is not known."""
+
 assumed_years_of_use: Final = 4.0
 """Years over which a purchase is written off; assumed, as usual for servers."""
 

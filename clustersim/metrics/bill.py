@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from clustersim.answers import record
-from clustersim.cost.prices import NO_ELECTRICITY, Price, Site
+from clustersim.cost.prices import NO_ELECTRICITY, NO_SITE, Price, Site
 from clustersim.metrics.energy import StepEnergy
 from clustersim.units import format_usd
 
@@ -135,7 +135,7 @@ def bill(
 
 def _no_carbon(site: Site | None) -> dict[str, str]:
     if site is None:
-        return {"co2e_kg": "no site is given (costs.site)"}
+        return {"co2e_kg": NO_SITE}
     return {} if site.carbon is not None else {"co2e_kg": f"no carbon intensity of {site.name}"}
 
 

@@ -83,6 +83,12 @@ def usd_per_hour(
     return watts if isinstance(watts, str) else rate + watts / 1000 * site.pue * site.electricity
 
 
+def site_watts(costs: CostsFile, watts: float, where: str = "") -> float | None:
+    """Return what a site draws for a machine, with its PUE; None without a site [W]."""
+    site = site_of(costs, where)
+    return None if site is None else watts * site.pue
+
+
 def rate_text(costs: CostsFile, accelerator: str) -> str | None:
     """Return the rate of a device with its quotes; None where no price is known."""
     rate = rate_of(costs, accelerator)

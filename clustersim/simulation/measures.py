@@ -163,7 +163,10 @@ def _of_a_step() -> Iterable[Measure]:
         ("memory_capacity_bytes", "memory of a device", "capacity", "B", None, _OF_STEP, _gib,
          "bytes"),
         ("devices", "devices", "devices", "", _LESS, _OF_WORK, format_number, ""),
-        ("power_w", "power", "power", "W", _LESS, _OF_STEP, format_watts, "watts"),
+        ("power_w", "mean power of the machine without PUE", "power", "W", _LESS, _OF_STEP,
+         format_watts, "watts"),
+        ("site_power_w", "mean power of the site with its PUE", "site power", "W", _LESS, _OF_STEP,
+         format_watts, "watts"),
         ("energy_per_token_j", "energy per token", "J/token", "J", _LESS, _OF_WORK, format_joules,
          ""),
         ("tokens_per_joule", "tokens per joule", "tokens/J", "tokens/J", _MORE, _OF_WORK,
@@ -228,6 +231,10 @@ def _of_a_service() -> Iterable[Measure]:
         ("tokens_per_s_per_user", "speed of a user", "per user", "tokens/s", _MORE, rate),
         ("requests_per_s", "request rate", "requests/s", "requests/s", _MORE, _with("requests/s")),
         ("goodput", "goodput", "goodput", "requests/s", _MORE, _with("requests/s")),
+        ("power_w", "mean power of its share of the machine without PUE", "power", "W",
+         _LESS, format_watts),
+        ("site_power_w", "mean power of the site for it with its PUE", "site power", "W", _LESS,
+         format_watts),
         ("output_tokens_per_joule", "tokens per joule", "tokens/J", "tokens/J", _MORE,
          _with("tokens/J")),
         ("output_tokens_per_usd", "tokens per dollar", "tokens/USD", "tokens/USD", _MORE,
@@ -243,7 +250,7 @@ def _of_a_service() -> Iterable[Measure]:
         ("devices", "devices", "devices", "", _LESS, format_number),
     ):  # fmt: skip
         accounts = ("first token", "token") if name.startswith("ttft") else later
-        dimension = "seconds" if unit == "s" else ""
+        dimension = {"s": "seconds", "W": "watts"}.get(unit, "")
         yield Measure(name, "service", label, heading, unit, better, accounts, text, dimension)
 
 

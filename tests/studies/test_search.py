@@ -532,6 +532,27 @@ def test_the_stated_kind_of_price_is_that_of_the_objective(tmp_path):
     assert numbers["usd_per_hour"] == pytest.approx(hourly)
 
 
+@pytest.mark.parametrize(
+    ("base", "fixed"),
+    [("small", [*FIXED, "plan.tensor=1", "plan.pipeline=1"]),
+     ("llama3-70b-h100-serving", ["load.concurrency=8", "load.requests=16", "plan.tensor=8"])],
+)  # fmt: skip
+def test_a_limit_of_power_states_of_what_it_is(base, fixed, tmp_path):
+    """That of the machine is kept where the same number with the PUE of the site is missed."""
+    file, site = small(tmp_path) if base == "small" else base, "costs.site=industry-mean"
+    found = search(file, settings=[*fixed, site], jobs=1).ranked[0].measures
+    limit, kept = 1.1 * found["power_w"], search(file, settings=fixed, jobs=1)
+
+    assert found["site_power_w"] == pytest.approx(1.57 * found["power_w"])
+    assert "site_power_w" not in kept.ranked[0].measures
+    for name, fits, words in (("power_w", True, "without"), ("site_power_w", False, "with its")):
+        options = {"settings": [*fixed, site], "limits": [f"{name}={limit} W"], "jobs": 1}
+        limited = search(file, **options)
+        lines = {line.label: line.text for line in rows(limited)}
+        assert (limited.best is not None) == fits
+        assert f"{words} PUE" in lines["limits"]
+
+
 def test_the_best_layout_runs_as_it_is_reported(found, tmp_path):
     """A run with the values of `set` has the step time of the answer."""
     assert simulate(small(tmp_path), found.best.set_).step_time == found.best.step_time_s

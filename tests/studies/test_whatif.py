@@ -243,7 +243,7 @@ FINDINGS = [
 
 @pytest.mark.parametrize(("runs", "finding"), FINDINGS, ids=[each[1][:30] for each in FINDINGS])
 def test_the_finding_is_the_best_change_that_fits(runs, finding):
-    """That none of these improves comes before one that does not fit; so does that none is valid."""
+    """That none of these improves comes before one that does not fit."""
     results = [{"matmul": run} if isinstance(run, float) else run for run in runs]
     result = ranked({"matmul": 10.0}, *results, changes=PAIR, together=INVALID)
 

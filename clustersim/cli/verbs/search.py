@@ -12,7 +12,7 @@ import typer
 import clustersim
 from clustersim.cli.options import command_line, option, print_rows, print_table
 from clustersim.cli.output import echo
-from clustersim.cli.studies import MEASURE_HELP, StudyOptions, study_options
+from clustersim.cli.studies import LIMIT_HELP, MEASURE_HELP, StudyOptions, study_options
 from clustersim.errors import ScenarioError
 from clustersim.units import parse_number
 
@@ -34,8 +34,7 @@ Limit = Annotated[
     list[str] | None,
     option(
         "LIMIT",
-        "Worst value of a measure that is allowed: memory<=70GiB, mfu=40%, ttft=2s; or of a"
-        " key of a layout: plan.tensor<=8. Repeatable.",
+        f"{LIMIT_HELP} Or of a key of a layout: plan.tensor<=8. Repeatable.",
         "--limit",
     ),
 ]

@@ -42,7 +42,7 @@ Pareto = Annotated[
         " else memory; of a service tokens_per_s_per_user].",
     ),
 ]
-Limit = Annotated[list[str] | None, option("MEASURE=VALUE", LIMIT_HELP, "--limit")]
+Limit = Annotated[list[str] | None, option("MEASURE=VALUE", f"{LIMIT_HELP} Repeatable.", "--limit")]
 
 
 @study_options

@@ -256,9 +256,11 @@ def _energy(result: "ServeResult") -> list[Row]:
     token = "a token" if prompts_only else "an output token"
     texts = []
     if not isinstance(energy, str):
+        site = energy.site_power_w
+        of_site = "" if site is None else f"; {format_watts(site)} with the PUE of its site"
         output, total = energy.output_tokens_per_joule, energy.total_tokens_per_joule
         texts.append(
-            f"{format_watts(energy.power_w)} ({format_watts(energy.device_w)} a device),"
+            f"{format_watts(energy.power_w)} ({format_watts(energy.device_w)} a device{of_site}),"
             f" {format_joules(1 / (total if prompts_only else output))} for {token}"
         )
     if not isinstance(cost, str):

@@ -338,13 +338,16 @@ def power_text(result: "Result") -> str:
     if energy is None or trace is None:
         return f"not known: {missing_power(cluster)}"
     mean, peak = format_watts(energy.mean.total), format_watts(trace.peak)
+    site = result.site_watts
+    of_site = "" if site is None else f" ({format_watts(site)} with the PUE of its site)"
     per_token = energy.joules / result.tokens_per_s / result.step_time
     cap = cluster.node.accelerator.power_cap
     capped = "" if cap is None else f", capped at {format_watts(cap)}"
     clock = energy.machine.device.clock
     slower = f": products at {percent(clock)} of the clock" if clock < 1 else ""
     return (
-        f"{mean} mean, {peak} peak; {format_watts(energy.device)} per device{capped}{slower};"
+        f"{mean} mean{of_site}, {peak} peak;"
+        f" {format_watts(energy.device)} per device{capped}{slower};"
         f" {format_joules(energy.joules)} per step, {format_joules(per_token)} per token"
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from clustersim.answers import record
+from clustersim.cost.prices import NO_SITE
 from clustersim.metrics.prediction_interval import Bounds, NearRun
 from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import QUANTILES, QUEUE_GROWTH, Account, Kind
@@ -198,6 +199,7 @@ class ServiceEnergy:
     joules_per_output_token : energy of an output token [J]
     output_tokens_per_joule : output tokens for a joule
     total_tokens_per_joule : the same with the tokens of prompts
+    site_power_w : `power_w` with the PUE of the site; null without `costs.site` [W]
     """
 
     power_w: float
@@ -205,6 +207,7 @@ class ServiceEnergy:
     joules_per_output_token: float
     output_tokens_per_joule: float
     total_tokens_per_joule: float
+    site_power_w: float | None = None
 
 
 @record
@@ -431,6 +434,8 @@ class ServeAnswer:
             "goodput": _goodput(rate, self.goodput, unstable),
             "sustainable_rate": None if steady is None else steady.sustainable_requests_per_s,
             QUEUE_GROWTH: None if steady is None else steady.queue_growth_per_s,
+            "power_w": None if energy is None else energy.power_w,
+            "site_power_w": None if energy is None else energy.site_power_w,
             "output_tokens_per_joule": None if energy is None else energy.output_tokens_per_joule,
             "output_tokens_per_usd": None if cost is None else cost.output_tokens_per_usd,
             **_times("ttft", self.ttft_s),
@@ -468,7 +473,10 @@ class ServeAnswer:
             return self.memory.verdict
         if self.steady is not None and not self.steady.stable:
             return self.steady.verdict
-        key = {"output_tokens_per_joule": "energy", "output_tokens_per_usd": "cost"}.get(name, name)
+        if name == "site_power_w" and self.energy is not None:
+            return NO_SITE
+        energy = dict.fromkeys(("power_w", "site_power_w", "output_tokens_per_joule"), "energy")
+        key = {**energy, "output_tokens_per_usd": "cost"}.get(name, name)
         return self.unavailable.get(key, f"{name} is not known")
 
 

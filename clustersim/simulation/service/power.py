@@ -13,7 +13,7 @@ from typing import Final
 
 from clustersim.cost.power import MachinePower, State, machine_power, missing_power
 from clustersim.engine.requests.steps import Steps
-from clustersim.scenario.costs import rate_of, usd_per_hour
+from clustersim.scenario.costs import rate_of, site_watts, usd_per_hour
 from clustersim.scenario.serving import ServingScenario
 from clustersim.simulation.service.answer import ServiceCost, ServiceEnergy
 from clustersim.simulation.service.attribution import sampled_batches
@@ -36,7 +36,8 @@ _STATES: Final[Mapping[str, State]] = {
 }
 """State of a device in each part of a step."""
 
-_JOULES_PER_KWH: Final = 3.6e6
+_SITE: Final = "costs.site: "
+"""The place of the site, with which a message begins."""
 
 
 def service_energy(
@@ -74,6 +75,7 @@ def service_energy(
         joules_per_output_token=power / output,
         output_tokens_per_joule=output / power,
         total_tokens_per_joule=total / power,
+        site_power_w=site_watts(scenario.costs, power, _SITE),
     )
 
 
@@ -100,20 +102,14 @@ def _device_watts(
 
 def service_cost(
     scenario: ServingScenario,
-    where: str,
     devices: int,
     energy: ServiceEnergy | str,
     rates: Mapping[str, float],
 ) -> ServiceCost | str:
-    """Return what tokens of a service cost; or why it is not known.
-
-    Parameters
-    ----------
-    where : the place of the site, with which a message begins
-    """
+    """Return what tokens of a service cost; or why it is not known."""
     accelerator = scenario.cluster.node.accelerator.name
     watts = energy if isinstance(energy, str) else energy.power_w
-    hourly = usd_per_hour(scenario.costs, accelerator, devices, watts, where)
+    hourly = usd_per_hour(scenario.costs, accelerator, devices, watts, _SITE)
     price = rate_of(scenario.costs, accelerator)
     if isinstance(price, str) or isinstance(hourly, str):
         return f"{hourly}"

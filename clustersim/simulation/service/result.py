@@ -288,7 +288,7 @@ class ServeResult(Presentable):
         """Cost of tokens; or why it is not known."""
         if self.replayed is None:
             return "the service does not fit"
-        return service_cost(self.scenario, "costs.site: ", self.devices, self.energy, self.rates)
+        return service_cost(self.scenario, self.devices, self.energy, self.rates)
 
     @property
     def substitutes(self) -> dict[str, str]:

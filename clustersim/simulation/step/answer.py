@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Final
 
 from clustersim.answers import record
+from clustersim.cost.prices import NO_SITE
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.metrics.attribution import SlowestStage
 from clustersim.metrics.communication import ExposedCommunication, GroupLinks, HotLink
@@ -25,7 +26,7 @@ HOUR: Final = 3600.0
 SMALL: Final = 0.1
 """Share of a step below which communication and bubble are no bottleneck: a choice."""
 
-OF_POWER: Final = ("power_w", "energy_per_token_j", "tokens_per_joule")
+OF_POWER: Final = ("power_w", "site_power_w", "energy_per_token_j", "tokens_per_joule")
 """Measures that need the power of the machine."""
 
 OF_INTERVAL: Final = ("step_time_low_s", "step_time_high_s")
@@ -73,11 +74,13 @@ class PowerAnswer:
     peak : highest power in the step; in a block it is the mean of its kernels [W]
     parts : mean by component: `devices`, `hosts`, `fans`, `supplies` (losses of power supplies),
         `network` [W]
+    site : mean with the PUE of the site; null without `costs.site` [W]
     """
 
     mean: float
     peak: float
     parts: Mapping[str, float]
+    site: float | None = None
 
 
 @record
@@ -326,6 +329,8 @@ class RunAnswer:
         numbers = {}
         if self.power_w is not None and self.energy_per_step_j is not None:
             numbers["power_w"] = self.power_w.mean
+            if self.power_w.site is not None:
+                numbers["site_power_w"] = self.power_w.site
             numbers["energy_per_token_j"] = self.energy_per_step_j / self.tokens
             numbers["tokens_per_joule"] = self.tokens / self.energy_per_step_j
         if self.usd_per_hour is not None:
@@ -371,6 +376,7 @@ class RunAnswer:
         key = {"energy": "energy_kwh", "tokens_per_dollar": "usd_per_hour"}.get(name, name)
         known = {
             **dict.fromkeys(OF_POWER, "no source states the power of the machine"),
+            **({} if self.power_w is None else {"site_power_w": NO_SITE}),
             **dict.fromkeys(OF_INTERVAL, self.interval.why),
             **run,
             **self.unavailable,

@@ -18,7 +18,7 @@ from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_
 from clustersim.metrics.prediction_interval import Interval, NearRun, shipped_nearest
 from clustersim.program.program import Program
 from clustersim.records import dataclass
-from clustersim.scenario.costs import usd_per_hour
+from clustersim.scenario.costs import site_watts, usd_per_hour
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.scenario.traits import step_traits
@@ -185,6 +185,14 @@ class Result(Presentable):
         return None if machine is None else step_energy(self.attribution, machine)
 
     @cached_property
+    def site_watts(self) -> float | None:
+        """Mean power with the PUE of the site; None without one, or without `energy` [W]."""
+        if self.energy is None:
+            return None
+        where = f"{self.loaded.where('costs', 'site')}: "
+        return site_watts(self.scenario.costs, self.energy.mean.total, where)
+
+    @cached_property
     def power(self) -> PowerTrace | None:
         """Power of the job over the step; None where `energy` is."""
         if self.energy is None:
@@ -261,7 +269,9 @@ class Result(Presentable):
         rates = (self.flops_per_device(kind) / 1e12 for kind in ("model", "hardware", "executed"))
         power = None
         if energy is not None and trace is not None:
-            power = PowerAnswer(energy.mean.total, trace.peak, energy.mean._asdict())
+            power = PowerAnswer(
+                energy.mean.total, trace.peak, energy.mean._asdict(), self.site_watts
+            )
         return answer_from(
             RunAnswer,
             self,
