@@ -275,6 +275,19 @@ def test_fused_softmax_refuses_shapes_that_its_kernel_does_not_take():
     assert refused.attention == "unfused"
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("frontier-22b", "executed without masked attention"), ("megatron21-t1-1.7b", "executed (")],
+)
+def test_masked_attention_that_does_not_run_is_named(name, words):
+    """Also where recomputation executes more than the model's FLOPs; unfused kernels run it."""
+    ran = simulate(name)
+    text = {row.label: row.text for row in rows(ran)}
+
+    assert ran.executed_flops > ran.model_flops
+    assert words in text["FLOP rate"]
+
+
 def test_hfu_was_above_100_percent_at_long_sequences():
     """At 524,288 tokens the published convention exceeds the peak; HFU counts what runs.
 

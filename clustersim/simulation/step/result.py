@@ -61,6 +61,7 @@ class Result(Presentable):
         attention without its causal mask, as published numbers do [FLOP]
     executed_flops : FLOPs that run: hardware FLOPs without the masked pairs of tokens that fused
         attention skips [FLOP]
+    masked_flops : the pairs that it skips; 0 where attention is not fused [FLOP]
     attribution : mean seconds of a rank by component, adding up to `step_time`
     recomputed : seconds of recomputation among these
     links : the links with the highest utilisation
@@ -87,6 +88,7 @@ class Result(Presentable):
     model_flops: float
     hardware_flops: float
     executed_flops: float
+    masked_flops: float
     attribution: dict[str, float]
     recomputed: float
     links: tuple[HotLink, ...]

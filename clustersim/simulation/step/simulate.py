@@ -141,6 +141,7 @@ def _measured(
     adapters = tuned_flops(job.model, job.finetune, sequences, job.frozen_ends)
     hardware = hardware_flops(job.model, sequences, job.layers.recomputed) + adapters
     fused = job.shard.attention == "flash"
+    masked = masked_flops(job.model, sequences, job.layers.recomputed) if fused else 0.0
     attribution = average(timeline, program.actors)
     return Result(
         name=loaded.name,
@@ -152,9 +153,8 @@ def _measured(
         interval=step_interval(duration, scenario, attribution),
         model_flops=model_flops(job.model, sequences) + adapters,
         hardware_flops=hardware,
-        executed_flops=hardware
-        + rescanned_flops(job.model, sequences)
-        - (masked_flops(job.model, sequences, job.layers.recomputed) if fused else 0.0),
+        executed_flops=hardware + rescanned_flops(job.model, sequences) - masked,
+        masked_flops=masked,
         attribution=attribution,
         recomputed=recomputed(program),
         links=tuple(hottest(program.carried, duration)),
