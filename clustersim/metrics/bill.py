@@ -66,6 +66,11 @@ class Bill:
     per_trillion_tokens: Mapping[str, float]
 
     @property
+    def energy_of(self) -> str:
+        """What the energy is of: the machine, or a site with its PUE."""
+        return f"with PUE {self.pue:g} of {self.site}" if self.site else "of the machine"
+
+    @property
     def rate(self) -> str:
         """The rate of a device with its quotes, and electricity that is not part of it."""
         if self.usd_per_device_hour is None or self.term is None or self.quote is None:

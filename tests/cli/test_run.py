@@ -59,7 +59,7 @@ batch         32 sequences of 2,048 tokens: 16 microbatches of 1 per replica
 step time     {N} s, {N} tokens/s, {N} sequences/s
 interval      {N} s to {N} s \(level 90 %, from {N} measured runs by nearness, {N} on .*\)
 nearest runs  frontier-22b [+-]{N} % \({N} x mi250x-gcd, .*\)
-FLOP rate     {N} model TFLOP/s per device \(MFU {P}\), {N} executed without masked attention \(HFU {P}\)
+FLOP rate     {N} model TFLOP/s per device \(MFU {P}\), {N} executed without masked .* \(HFU {P}\)
 bubble        {P} of the step time \({P} of the time without bubbles\)
 time          matmul {P}, bubble {P}(?:, [a-z ]+ {P}){{4}}
 exposed       communication {P}: pipeline {N} m?s, data {N} m?s over n0.dev0>n0.dev1 \(limited by .*

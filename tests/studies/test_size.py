@@ -10,7 +10,9 @@ from hypothesis import given
 from typer.testing import CliRunner
 
 from clustersim import search, simulate, size
+from clustersim.catalog.prices import find_site
 from clustersim.cli import app
+from clustersim.cost.prices import NO_ELECTRICITY, build_site
 from clustersim.errors import PlanError
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import cluster_of
@@ -366,12 +368,18 @@ def test_a_degree_that_no_layout_can_have_was_an_internal_error():
         size("gh200-96gb", nodes=1, model="llama3-8b", tokens=1e9, settings=["plan.tensor=2"])
 
 
-def test_the_stated_kind_of_price_is_used():
-    """A purchase has another price than the default, rental on demand."""
+def test_the_price_is_that_of_a_run_of_these_days():
+    """A purchase has electricity and PUE of its site, and no price without one."""
     one = {"nodes": 1, "model": "gpt3-125m", "tokens": 1e9}
-    rented, bought = (
-        size("dgx-a100", **one, settings=settings).cost
-        for settings in ((), ["costs.price=purchase"])
-    )
+    bought, site = ["costs.price=purchase"], build_site(find_site("industry-mean"))
+    rented, unknown = (size("dgx-a100", **one, settings=given) for given in ((), bought))
+    found = size("dgx-a100", **one, settings=[*bought, "costs.site=industry-mean"])
+    text = {row.label: row.text for row in rows(found)}
+    devices = 8 * 24 * found.days * found.bill.usd_per_device_hour
 
-    assert bought < rented
+    assert found.energy_kwh == pytest.approx(site.pue * rented.energy_kwh)
+    assert found.cost == pytest.approx(devices + found.energy_kwh * site.electricity)
+    assert found.cost < rented.cost
+    assert (unknown.cost, unknown.price) == (None, NO_ELECTRICITY)
+    assert "with PUE 1.57 of industry-mean" in text["energy"]
+    assert "of electricity at industry-mean" in text["cost"]

@@ -179,10 +179,8 @@ def _closed_form(answer: TrainAnswer) -> str:
 def _bill(answer: TrainAnswer) -> Iterator[Row]:
     """Yield energy, emissions and price, as far as they are predicted."""
     parts = []
-    if answer.energy_kwh is not None:
-        bill = answer.bill
-        of_site = f" with PUE {bill.pue:g} of the site" if bill is not None and bill.site else ""
-        parts.append(f"{format_kwh(answer.energy_kwh)}{of_site}")
+    if answer.bill is not None:
+        parts.append(f"{format_kwh(answer.bill.energy_kwh)} {answer.bill.energy_of}")
     if answer.power_w is not None:
         mean, peak = answer.power_w.mean, answer.power_w.peak
         parts.append(f"{format_watts(mean)} mean, {format_watts(peak)} peak")

@@ -3,7 +3,7 @@
 Days, accounts, curves, spread, and published numbers compared.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
@@ -19,6 +19,7 @@ from clustersim.failures.causes import best_interval, flat_range
 from clustersim.failures.renewal import ACCOUNTS
 from clustersim.memory.verdict import MemoryRoom
 from clustersim.metrics.bill import bill
+from clustersim.metrics.energy import StepEnergy
 from clustersim.scenario.costs import rate_of, site_of
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.published import PublishedCheck, compared
@@ -170,35 +171,55 @@ LEVELS: Final = 400
 
 
 def _bill(whole: WholeRun, accounting: Accounting) -> dict[str, Any]:
-    """Return energy, emissions and price, by key of the answer; or why they are not known.
+    """Return energy, power, emissions and price, by key of the answer; or why they are not known.
+
+    Raises
+    ------
+    CatalogError
+        as `billed`.
+    """
+    energies = [(s.seconds / whole.run.work, s.result.energy) for s in whole.stages]
+    traces = [trace for s in whole.stages if (trace := s.result.power) is not None]
+    tokens = sum(stage.tokens for stage in whole.stages)
+    found = billed(whole.loaded, energies, vars(accounting), tokens)
+    if found["bill"] is None:
+        return {**found, "power_w": None}
+    levels = traces[-1].thinned(LEVELS)
+    return {
+        **found,
+        "power_w": MeanAndPeak(found["bill"].mean_w, max(trace.peak for trace in traces)),
+        "power_levels": PowerLevels(tuple(levels.time.tolist()), tuple(levels.watts.tolist())),
+    }
+
+
+def billed(
+    loaded: Loaded,
+    energies: Sequence[tuple[float, StepEnergy | None]],
+    accounting: Mapping[str, float],
+    tokens: float,
+) -> dict[str, Any]:
+    """Return energy, emissions, price and bill of a run by key; or why they are not known.
+
+    Parameters
+    ----------
+    loaded : its scenario, whose section `costs` states the site and how devices are paid for
+    energies, accounting, tokens : as in `bill`; no energy where the power is not known
 
     Raises
     ------
     CatalogError
         when there is no site of the name that `costs` has.
     """
-    scenario, steps, traces = whole.loaded.scenario, [], []
-    site = site_of(scenario.costs, f"{whole.loaded.where('costs', 'site')}: ")
+    scenario = loaded.scenario
+    site = site_of(scenario.costs, f"{loaded.where('costs', 'site')}: ")
     price = rate_of(scenario.costs, scenario.cluster.node.accelerator.name)
-    for stage in whole.stages:
-        energy, trace = stage.result.energy, stage.result.power
-        if energy is None or trace is None:
-            hours = scenario.devices * accounting.elapsed / 3600
-            return _without_energy(scenario.cluster.name, hours, price)
-        steps.append((stage.seconds / whole.run.work, energy))
-        traces.append(trace)
-    tokens = sum(stage.tokens for stage in whole.stages)
-    whole_bill = bill(steps, vars(accounting), tokens, site, price)
-    levels = traces[-1].thinned(LEVELS)
-    return {
-        "energy_kwh": whole_bill.energy_kwh,
-        "power_w": MeanAndPeak(whole_bill.mean_w, max(trace.peak for trace in traces)),
-        "cost": whole_bill.cost,
-        "co2e_kg": whole_bill.co2e_kg,
-        "unavailable": whole_bill.unavailable,
-        "power_levels": PowerLevels(tuple(levels.time.tolist()), tuple(levels.watts.tolist())),
-        "bill": whole_bill,
-    }
+    steps = [(share, energy) for share, energy in energies if energy is not None]
+    if len(steps) < len(energies):
+        hours = scenario.devices * sum(accounting.values()) / 3600
+        return _without_energy(scenario.cluster.name, hours, price)
+    whole = bill(steps, accounting, tokens, site, price)
+    keys = ("energy_kwh", "cost", "co2e_kg", "unavailable")
+    return {**{key: getattr(whole, key) for key in keys}, "bill": whole}
 
 
 def _without_energy(cluster: str, device_hours: float, price: Price | str) -> dict[str, Any]:
@@ -211,7 +232,7 @@ def _without_energy(cluster: str, device_hours: float, price: Price | str) -> di
     elif price.includes_electricity:
         cost = device_hours * price.usd_per_device_hour
         del why["cost"]
-    return {**dict.fromkeys(keys), "cost": cost, "unavailable": why}
+    return {**dict.fromkeys(("energy_kwh", "co2e_kg", "bill")), "cost": cost, "unavailable": why}
 
 
 # --- time -----------------------------------------------------------------------------------------

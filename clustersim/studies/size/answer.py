@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from clustersim.answers import Presentable, record
+from clustersim.metrics.bill import Bill
 
 GAP: Final = 0.01
 """A layout is accepted if no other can be faster by more; sizes differ by more than that."""
@@ -135,12 +136,15 @@ class SizeAnswer(Presentable):
     shape : dimensions of the model
     sizes : smaller and larger models on the same machine for the same time, the smallest first
     laws : what each law gives for the same budget, the requested one first
-    energy_kwh : energy of the machine; null where its power is not known [kWh]
-    power_w : mean power of the machine; null where its power is not known [W]
-    cost : price of the devices for these days, of a purchase without electricity; null where no
-        price is known [USD]
-    price : quotes behind the price; or why it is not known
+    energy_kwh : energy of the site, with its cooling; of the machine without a site; null where
+        its power is not known [kWh]
+    power_w : mean power of the machine; null where it is not known [W]
+    cost : price of the devices for these days, of a purchase with electricity; null where it is not
+        known [USD]
+    price : quotes behind the price, and electricity; or why it is not known
     wall_s : time that the sizing took [s]
+    co2e_kg : emissions; null without a site, or one of unknown carbon intensity [kg]
+    bill : what energy, emissions and price are made of; null where power is not known
     """
 
     name: str
@@ -173,3 +177,5 @@ class SizeAnswer(Presentable):
     cost: float | None
     price: str
     wall_s: float
+    co2e_kg: float | None = None
+    bill: Bill | None = None

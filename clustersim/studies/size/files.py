@@ -74,8 +74,8 @@ def _cards(answer: SizeAnswer) -> Iterator[Card]:
         yield Card("Loss", f"{answer.loss:.4f}", f"nats per token, {ratio}")
     yield Card("Duration", format_days(answer.days), f"on {answer.devices:,} {answer.accelerator}")
     yield Card("Utilisation", f"MFU {percent(answer.mfu)}", format_layout(answer.layout))
-    if answer.energy_kwh is not None:
-        yield Card("Energy", format_kwh(answer.energy_kwh), "of the machine")
+    if answer.bill is not None:
+        yield Card("Energy", format_kwh(answer.bill.energy_kwh), answer.bill.energy_of)
     if answer.cost is not None:
         yield Card("Cost", format_usd(answer.cost), answer.price)
 

@@ -12,10 +12,9 @@ from typing import Final, NamedTuple
 from clustersim.answers import answer_from
 from clustersim.catalog.changes import Change, changes_of
 from clustersim.errors import ScenarioError
-from clustersim.metrics.bill import Bill, bill
 from clustersim.records import dataclass
-from clustersim.scenario.costs import rate_of
-from clustersim.simulation.training_run.train import train
+from clustersim.scenario.costs import rate_text
+from clustersim.simulation.training_run.train import billed, train
 from clustersim.studies.size.answer import LawOptimum, SizeAnswer, TrainedSize
 from clustersim.studies.size.layouts import Machine, Trained
 from clustersim.units import counted, format_seconds
@@ -162,10 +161,11 @@ def sized_answer(
     """
     result, law = found.trained.result, request.law
     accelerator = result.scenario.cluster.node.accelerator.name
-    price = rate_of(result.scenario.costs, accelerator)
-    drawn, cost = _drawn(found, days), None
-    if not isinstance(price, str):
-        cost = price.usd_per_device_hour * machine.devices * days * 24
+    seconds = days * DAY
+    useful = found.goodput.share * seconds
+    accounting = {"useful": useful, "waiting": seconds - useful}
+    paid = billed(result.loaded, [(1.0, result.energy)], accounting, found.tokens)
+    whole, rate = paid["bill"], rate_text(result.scenario.costs, accelerator)
     return answer_from(
         SizeAnswer,
         *(_size(law, found), found, machine),
@@ -180,10 +180,12 @@ def sized_answer(
         tokens_per_parameter=found.tokens / found.parameters,
         sizes=tuple(_size(law, steps) for steps in sizes),
         laws=_laws(law, found.flops),
-        energy_kwh=None if drawn is None else drawn.energy_kwh,
-        power_w=None if drawn is None else drawn.mean_w,
-        cost=cost,
-        price=price if isinstance(price, str) else price.text,
+        energy_kwh=paid["energy_kwh"],
+        power_w=None if whole is None else whole.mean_w,
+        co2e_kg=paid["co2e_kg"],
+        cost=paid["cost"],
+        price=paid["unavailable"].get("cost") or (rate if whole is None else whole.rate),
+        bill=whole,
         wall_s=time.perf_counter() - request.began,
     )
 
@@ -193,16 +195,6 @@ def _title(question: str, found: ModelSteps, machine: Machine) -> str:
     if question == "model":
         return f"The model that is worth training on {where}"
     return f"{found.trained.result.scenario.model.name} on {where}"
-
-
-def _drawn(found: ModelSteps, days: float) -> Bill | None:
-    energy = found.trained.result.energy
-    if energy is None:
-        return None
-    seconds = days * DAY
-    useful = found.goodput.share * seconds
-    accounting = {"useful": useful, "waiting": seconds - useful}
-    return bill([(1.0, energy)], accounting, found.tokens)
 
 
 def _loss(law: Law, steps: ModelSteps) -> float | None:

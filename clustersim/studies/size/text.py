@@ -16,6 +16,7 @@ from clustersim.units import (
     GIB,
     counted,
     format_days,
+    format_kg,
     format_kwh,
     format_number,
     format_seconds,
@@ -171,10 +172,12 @@ def _optimum(law: LawOptimum) -> str:
 
 
 def _energy(answer: SizeAnswer) -> str:
-    if answer.energy_kwh is None or answer.power_w is None:
+    bill = answer.bill
+    if bill is None:
         return f"not known: no power of {answer.cluster} or its devices"
-    energy, mean = format_kwh(answer.energy_kwh), format_watts(answer.power_w)
-    return f"{energy} of the machine, {mean} mean"
+    emitted = "" if bill.co2e_kg is None else f", {format_kg(bill.co2e_kg)} CO2e"
+    energy = f"{format_kwh(bill.energy_kwh)} {bill.energy_of}"
+    return f"{energy}, {format_watts(bill.mean_w)} mean{emitted}"
 
 
 def _cost(answer: SizeAnswer) -> str:
