@@ -34,6 +34,7 @@ from clustersim.arrays import (
     Booleans,
     Floats,
     Integers,
+    add_hashes,
     first_of,
     mixed,
     multisets,
@@ -234,7 +235,7 @@ class ReplicaTraffic:
 
     def _quotient(self, colours: Integers, link_colours: Integers) -> tuple[Folded, ...]:
         """Return for each job the load of each class on one link of each colour."""
-        every = link_colours[self._alike.of]
+        every = link_colours.astype(np.int32)[self._alike.of]
         links = LinkColours(self._alike.every, every, self._capacities, self._names)
         return tuple(self._of_job(job, colours[job.replicas], links) for job in self._jobs)
 
@@ -275,7 +276,7 @@ def _tight(tables: Iterable[TrafficTable], capacities: Floats) -> Booleans:
 
 def _index(links: Integers, count: int) -> Integers:
     """Return for each link of the machine its place among some; 0 for the others."""
-    index = np.zeros(count, dtype=np.int64)
+    index = np.zeros(count, dtype=np.int32)
     index[links] = np.arange(len(links))
     return index
 
@@ -312,9 +313,9 @@ class LinksAlike(NamedTuple):
         chosen = np.zeros(len(capacities), dtype=np.bool_)
         chosen[tight] = True
         for kind, replica, links in _kinds((table.only(chosen), at) for table, at in tables):
-            alike += multisets(index[links], kind * replicas + replica, len(tight))
+            add_hashes(alike, index[links], kind * replicas + replica)
         of = numbered(alike[:, None])
-        return cls(tight, tight[first_of(of)], of)
+        return cls(tight.astype(np.int32), tight[first_of(of)], of.astype(np.int32))
 
     @property
     def places(self) -> Integers:
@@ -396,8 +397,10 @@ class LinkColours:
         self.capacities = tuple(capacities[numbers[first]].tolist())
         self.names = tuple(names[link] for link in numbers[first].tolist())
         self._numbers, self.colours = numbers, colours
-        self._representing = np.full(len(capacities), -1, dtype=np.int32)
-        self._representing[numbers[first]] = colours[first]
+        self._representing = np.zeros(len(capacities), dtype=np.bool_)
+        self._representing[numbers[first]] = True
+        self._order = np.argsort(numbers[first])
+        self._ordered = numbers[first][self._order]
 
     def of_colours(self, colours: Iterable[int]) -> Integers:
         """Return all links of the machine of some colours."""
@@ -417,11 +420,11 @@ class LinkColours:
         first : the first replica of each colour
         """
         crossings, moved, names = table.crossings, table.moved, len(table.names)
-        colour = self._representing[crossings.links].astype(np.int64)
-        represents = np.flatnonzero(colour >= 0)
+        represents = np.flatnonzero(self._representing[crossings.links])
+        colour = self._order[np.searchsorted(self._ordered, crossings.links[represents])]
         name, replica = (of_entry[represents] for of_entry in table.name_and_row)
         row = name * len(first) + colours[replica]
-        loads = link_rows(row, colour[represents], crossings.values[represents], names * len(first))
+        loads = link_rows(row, colour, crossings.values[represents], names * len(first))
         rows = (np.arange(names)[:, None] * table.rows + first).ravel()
         amounts = moved.nbytes[rows], moved.latency[rows], moved.cap[rows]
         return TrafficTable(table.names, table.titles, TrafficRows("", loads, *amounts))

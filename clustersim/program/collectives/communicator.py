@@ -20,7 +20,12 @@ from clustersim.cost.kernels.collectives import transfer_times
 from clustersim.errors import PlanError
 from clustersim.program.collectives.algorithm import CROSSBAR, Algorithm, Groups, Switched
 from clustersim.program.collectives.algorithms import ALGORITHMS
-from clustersim.program.collectives.messages import Arrangement, Messages, arrangements
+from clustersim.program.collectives.messages import (
+    Arrangement,
+    Messages,
+    arrangements,
+    places_on_machine,
+)
 from clustersim.records import dataclass
 from clustersim.topology.cluster import Cluster
 from clustersim.traffic import (
@@ -312,16 +317,33 @@ class Communicator:
         """Return for each row the time of a byte of the buffer on uncontended links [s/B]."""
         key = algorithm, operation
         if key not in self._seconds:
-            load = self.load(*key)  # its routes may be links that are new
-            self._seconds[key] = load.seconds_per_byte(self.cluster.links.capacities)
+            examples, of_row = self._examples
+            load = examples.load(*key)  # its routes may be links that are new
+            seconds = load.seconds_per_byte(self.cluster.links.capacities)
+            self._seconds[key] = seconds[of_row]
         return self._seconds[key]
 
     def units(self, algorithm: str, operation: str) -> Floats:
         """Return for each row the bytes of one of the equal flows of an operation [B/B]."""
         key = algorithm, operation
         if key not in self._units:
-            self._units[key] = self.load(*key).units
+            examples, of_row = self._examples
+            self._units[key] = examples.load(*key).units[of_row]
         return self._units[key]
+
+    @cached_property
+    def _examples(self) -> "tuple[Communicator, Integers]":
+        """The rows in different places on the machine, and for each row the number of its own.
+
+        All of them where a row has more devices than there are rows.
+        """
+        if self.rows <= self._devices[0].size:
+            return self, np.arange(self.rows)
+        places = numbered(places_on_machine(self.cluster, self._devices.reshape(self.rows, -1)))
+        first = first_of(places)
+        if len(first) == self.rows:
+            return self, places
+        return Communicator(self.cluster, self._devices[first], self._fixed, self._off), places
 
     def obstacle(self, algorithm: str, operation: str) -> str:
         """Return why an algorithm is not possible for an operation; an empty text if it is."""

@@ -8,6 +8,9 @@ import numpy as np
 from clustersim.arrays import Floats, Integers, first_of, ranked
 from clustersim.topology.link_table import Column, LinkTable
 
+AT_ONCE: Final = 1 << 18
+"""Links that are compared at the same time, which bounds the memory."""
+
 MOST: Final = 10
 """Busiest links that are reported."""
 
@@ -85,20 +88,28 @@ class LinksInUse(Column[LinkUse]):
     def _busiest(self) -> list[int]:
         if not len(self):
             return []
-        seconds = self.seconds
+        every = np.arange(len(self))
+        parts = (every[at : at + AT_ONCE] for at in range(0, len(self), AT_ONCE))
+        first, rank = self._different(np.concatenate([self._different(part)[0] for part in parts]))
+        different: dict[tuple[str, int], int] = {}
+        for at in np.lexsort((first, -rank)).tolist():
+            if len(different) == MOST:
+                break
+            name = self._links.names[int(self.numbers[first[at]])]
+            different.setdefault((kind_of(name), int(rank[at])), int(first[at]))
+        return [*different.values()]
+
+    def _different(self, chosen: Integers) -> tuple[Integers, Integers]:
+        """Return the first of those alike with equal times, and the ranks of their times."""
+        numbers = self.numbers[chosen]
+        seconds = self.nbytes[chosen] / self._links.capacities[numbers]
         scale = 10.0 ** (8 - np.floor(np.log10(np.where(seconds > 0, seconds, 1.0))))
         rounded = np.round(seconds * scale) / scale  # to nine digits, beyond which they are equal
         _, rank = ranked(rounded.view(np.int64))  # the bits of positive numbers ascend as they do
-        _, alike = ranked(self._links.alike(self.numbers))
+        _, alike = ranked(self._links.alike(numbers))
         _, number = ranked(alike * (rank.max() + 1) + rank)
         first = first_of(number)
-        different: dict[tuple[str, int], int] = {}
-        for index in first[np.lexsort((first, -rank[first]))].tolist():
-            if len(different) == MOST:
-                break
-            name = self._links.names[int(self.numbers[index])]
-            different.setdefault((kind_of(name), int(rank[index])), index)
-        return [*different.values()]
+        return chosen[first], rank[first]
 
 
 _DIGITS = dict.fromkeys(map(ord, "0123456789"))

@@ -149,31 +149,35 @@ class LinkUsage:
 
     def carried(self) -> LinksInUse:
         """Return the load of every link in the step."""
-        (used,) = np.nonzero(self._totals)
-        return LinksInUse(self._links, used, self._totals[used])
+        return self._step[0]
 
     def seconds_of_others(self, stage: int) -> list[float]:
         """Return for each gather of a stage's new weights how long others occupy its links [s].
 
         The time of the bytes of all other traffic of the step, on the link where it is longest.
         """
-        return self._seconds_of_others.get(stage, [])
+        return self._step[1].get(stage, [])
 
     @cached_property
-    def _seconds_of_others(self) -> dict[Hashable, list[float]]:
+    def _step(self) -> tuple[LinksInUse, dict[Hashable, list[float]]]:
+        """The load of every link in the step, and the times of others by stage."""
+        totals = self._totals()
+        used = np.flatnonzero(totals)
+        return LinksInUse(self._links, used, totals[used]), self._seconds_of_others(totals)
+
+    def _seconds_of_others(self, totals: Floats) -> dict[Hashable, list[float]]:
         of_stages: dict[Hashable, list[float]] = {}
         for table in self._joint:
             crossed = table.crossings.scaled(table.moved.nbytes)
-            others = self._totals[crossed.links] - crossed.values
+            others = totals[crossed.links] - crossed.values
             seconds = crossed.largest(others / self._links.capacities[crossed.links]).tolist()
             for name, longest in zip(table.names, seconds, strict=True):
                 if name[0] == "parameters":
                     of_stages.setdefault(name[1], []).append(longest)
         return of_stages
 
-    @cached_property
     def _totals(self) -> Floats:
-        """The bytes of the step on each link [B]."""
+        """Return the bytes of the step on each link [B]."""
         plan = self._job.plan
         totals = np.zeros(len(self._links))
         for table in self._joint:
