@@ -8,15 +8,13 @@ events.  Within a block it is the mean of its kernels, so that swings of millise
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clustersim.answers import in_brief, record
-from clustersim.arrays import ranges
 from clustersim.cost.power import Draw, MachinePower
-from clustersim.metrics.attribution import PARTS, TAIL_PARTS, code_rows, in_parts, parts_by_code
+from clustersim.metrics.attribution import PARTS, TAIL_PARTS, in_parts, parts_by_code
 from clustersim.program.program import Actor
 from clustersim.timeline import Floats, Steps, Timeline, Track
 
@@ -96,85 +94,81 @@ def step_energy(attribution: Mapping[str, float], machine: MachinePower) -> Step
 # --- over the step --------------------------------------------------------------------------------
 
 
-class _Levels(NamedTuple):
-    """Power of devices of some rank classes: from `start[i]` on, the one of `rank[i]` [s], [W]."""
-
-    rank: NDArray[np.int64]
-    start: Floats
-    watts: Floats
-
-    @property
-    def changes(self) -> Floats:
-        """Change of the power at each start, from 0 before the first one of a rank class [W]."""
-        changes = self.watts.copy()
-        changes[1:] -= np.where(self.rank[1:] == self.rank[:-1], self.watts[:-1], 0.0)
-        return changes
-
-
 def power_trace(timeline: Timeline, actors: Sequence[Actor], machine: MachinePower) -> PowerTrace:
     """Return the power of a job over a step; its energy is that of `step_energy`."""
     ranks = sum(track.multiplicity for track in timeline.tracks)
-    share = machine.devices / ranks  # devices without a rank are assumed to do as the others
-    times, changes = [], []
-    for tracks, of_tracks in in_parts(timeline, actors):
-        levels = _levels(tracks, of_tracks, timeline.duration, machine)
-        devices = share * np.array([track.multiplicity for track in tracks])
-        times.append(levels.start)
-        changes.append(devices[levels.rank] * levels.changes)
-    at, change = np.concatenate(times), np.concatenate(changes)
+    share = 1 / ranks  # devices without a rank are assumed to do as the others
+    parts = (
+        _changes(tracks, of_tracks, timeline.duration, machine)
+        for tracks, of_tracks in in_parts(timeline, actors)
+    )
+    at, change = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(at, kind="stable")  # which merges what is in order already
     at = at[order]
     first = np.append(0, 1 + np.flatnonzero(at[1:] > at[:-1]))
-    device = np.cumsum(np.add.reduceat(change[order], first)) / machine.devices
+    device = share * np.cumsum(np.add.reduceat(change[order], first))
     rest = machine.of(0.0).total
     slope = machine.of(1.0).total - rest
     return PowerTrace(np.append(at[first], timeline.duration), rest + slope * device)
 
 
-def _levels(
+def _changes(
     tracks: Sequence[Track], actors: Sequence[Actor], duration: float, machine: MachinePower
-) -> _Levels:
-    """Return the power of some rank classes from the start of the step to its end."""
-    steps = Steps.of(tracks)
-    arrival = np.where(np.isnan(steps.sent), steps.start, np.fmax(steps.free, steps.sent))
-    arrival = np.minimum(arrival, steps.start)
-    more = [2 * len(track.tail) + 2 for track in tracks]  # edges of a rank after its steps
-    before = np.cumsum([0, *more])
-    at = 4 * np.arange(len(steps.start)) + steps.of_rows(before[:-1])
-    edges = np.empty(4 * len(steps.start) + before[-1])
-    waiting = machine.in_state("waiting")
-    levels = np.full(len(edges), waiting)
-    for offset, times in enumerate((steps.free, arrival, steps.start, steps.end)):
-        edges[at + offset] = times
-    levels[at + 1] = levels[at + 3] = machine.in_state("communication")
-    levels[at + 2] = _watts(steps, actors, machine)
-    behind: list[tuple[float, float]] = []
+) -> tuple[Floats, Floats]:
+    """Return when the power of a device of each rank changes, and by how much, for some classes.
+
+    It is 0 before the step.  Changes of a rank class, of all its ranks, are in order [s], [W].
+    """
+    first = np.cumsum([0, *(len(track.start) + len(track.tail) + 1 for track in tracks)])
+    edges, levels = np.empty((2, first[-1], 4))
+    edges[:] = _edges(tracks, duration)
+    levels[:, 0] = machine.in_state("waiting")
+    levels[:, 1] = levels[:, 3] = machine.in_state("communication")
+    levels[:, 2] = _watts(tracks, actors, machine)
+    edges, levels = edges.ravel(), levels.ravel()
+    lasting = np.flatnonzero(edges[1:] > edges[:-1])  # the last edge of a rank is the end
+    at, watts = edges[lasting], levels[lasting]
+    bounds = np.searchsorted(lasting, 4 * first)
+    before = np.append(0.0, watts[:-1])
+    before[bounds[:-1]] = 0.0
+    change = watts - before
+    change *= np.repeat([float(track.multiplicity) for track in tracks], np.diff(bounds))
+    some = change != 0.0
+    some[bounds[:-1]] = True
+    return at[some], change[some]
+
+
+def _edges(tracks: Sequence[Track], duration: float) -> Floats:
+    """Return when ranks wait, communicate, compute and communicate again, by step [s].
+
+    Operations after the blocks follow as steps without communication, and as the last one the wait
+    for the end of the step.
+    """
+    columns: list[list[Floats]] = [[], [], [], []]
     for track in tracks:
-        for span in track.tail:
-            behind += (span.ready, waiting), (span.start, machine.watts(TAIL_PARTS[span.name]))
-        behind += (track.finish, waiting), (duration, waiting)
-    at = ranges(4 * steps.first[1:] + before[:-1], np.array(more))
-    edges[at], levels[at] = np.array(behind).T
-    rank = np.repeat(np.arange(len(tracks)), 4 * np.diff(steps.first) + np.array(more))
-    return _lasting(rank, edges, levels)
+        tail = [(span.ready, np.nan, span.start) for span in track.tail]
+        tail.append((track.finish, np.nan, duration))
+        free, sent, start = np.array(tail).T
+        end = np.append(free[1:], duration)
+        steps = track.free[:-1], track.sent, track.start, track.end
+        for column, own, behind in zip(columns, steps, (free, sent, start, end), strict=True):
+            column += own, behind
+    free, sent, start, end = map(np.concatenate, columns)
+    arrival = np.where(np.isnan(sent), start, np.fmax(free, sent))
+    return np.stack([free, np.minimum(arrival, start), start, end], axis=1)
 
 
-def _watts(steps: Steps, actors: Sequence[Actor], machine: MachinePower) -> Floats:
-    """Return the power of a device in each block: the mean of all blocks of a code [W]."""
+def _watts(tracks: Sequence[Track], actors: Sequence[Actor], machine: MachinePower) -> Floats:
+    """Return the power of a device in each of these steps: the mean of all blocks of a code [W]."""
     waiting, of_part = machine.in_state("waiting"), {part: machine.watts(part) for part in PARTS}
-    watts = np.zeros((len(actors), len(actors[0].order.codes)))
-    for rank, by_code in enumerate(parts_by_code(steps, actors)):
+    columns: list[Any] = []
+    each_rank = zip(tracks, actors, parts_by_code(Steps.of(tracks), actors), strict=True)
+    for track, actor, by_code in each_rank:
+        of_code = np.zeros(len(actor.order.codes))
         for code, parts in by_code.items():
             energy = sum(seconds * of_part[part] for part, seconds in parts.items())
             taken = sum(parts.values())
-            watts[rank, code] = energy / taken if taken else waiting
-    return watts.ravel()[code_rows(steps, actors)]
-
-
-def _lasting(rank: NDArray[np.int64], edges: Floats, watts: Floats) -> _Levels:
-    """Return the levels that last, each where it begins; the last edge of a rank is the end."""
-    lasting = np.flatnonzero(edges[1:] > edges[:-1])
-    changes = np.ones(len(lasting), dtype=np.bool_)
-    rank, watts = rank[lasting], watts[lasting]
-    changes[1:] = (watts[1:] != watts[:-1]) | (rank[1:] != rank[:-1])
-    return _Levels(rank[changes], edges[lasting[changes]], watts[changes])
+            of_code[code] = energy / taken if taken else waiting
+        columns.append(of_code[actor.order.of[actor.position.stage]])
+        columns.append([*(of_part[TAIL_PARTS[span.name]] for span in track.tail), waiting])
+    return np.concatenate(columns)
