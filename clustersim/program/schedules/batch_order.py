@@ -42,8 +42,8 @@ def new_batch_order(schedule: Schedule, stages: int, microbatches: int, chunks: 
     least = 2 * stages + LEAST_PERIODS * period
     short = least + (microbatches - least) % period
     if schedule.shape is None and microbatches > 2 * (short + period):
-        first = _written_out(schedule, stages, short, chunks)
-        second = _written_out(schedule, stages, short + period, chunks)
+        first = batch_order(schedule, stages, short, chunks)
+        second = batch_order(schedule, stages, short + period, chunks)
         stretched = _stretched(first, second, (microbatches - short) // period)
         if stretched is not None:
             return stretched

@@ -10,8 +10,9 @@ both send their results at the end.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
-from itertools import pairwise
+from functools import cached_property, lru_cache, partial
+from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -216,18 +217,18 @@ def order_of(rows: Sequence[Row], chunks: int, shift: int = 1) -> Order:
     ----------
     shift : microbatches by which a period of repeated steps follows the one before
     """
-    numbers: dict[Code, int] = {}
-    of = tuple(np.array(_numbered(steps, numbers), np.int64) for steps in rows)
-    shifts = np.array([2 * code.chunk + (code.kind != FORWARD) for code in numbers], np.int64)
-    inputs = tuple(
-        2 * chunks * np.array([step[1] for step in steps], np.int64) + shifts[codes]
-        for steps, codes in zip(rows, of, strict=True)
+    steps = [*chain.from_iterable(rows)]
+    letters = "".join(map(itemgetter(0), steps)).encode()
+    kind = _NUMBER_OF_LETTER[np.frombuffer(letters, np.uint8)]
+    microbatch, chunk, joined = (
+        np.fromiter(map(itemgetter(at), steps), np.int64, len(steps)) for at in (1, 2, 3)
     )
-    repetitions = tuple(
-        repeated(codes, addresses, 2 * chunks * shift)
-        for codes, addresses in zip(of, inputs, strict=True)
-    )
-    return Order(tuple(numbers), of, inputs, repetitions, chunks)
+    codes, number = _numbered(steps, kind, chunk, joined)
+    address = 2 * (chunks * microbatch + chunk) + (kind > 0)
+    bounds = np.cumsum([len(row) for row in rows])[:-1]
+    of, inputs = tuple(np.split(number, bounds)), tuple(np.split(address, bounds))
+    repetitions = tuple(map(partial(repeated, shift=2 * chunks * shift), of, inputs))
+    return Order(codes, of, inputs, repetitions, chunks)
 
 
 def repeated(codes: Numbers, inputs: Numbers, shift: int) -> tuple[Repetition, ...]:
@@ -247,23 +248,33 @@ def repeated(codes: Numbers, inputs: Numbers, shift: int) -> tuple[Repetition, .
     return tuple(Repetition(a, b + n, n, shift) for a, b, n in parts if 0 < n <= b - a)
 
 
-def _numbered(steps: Row, numbers: dict[Code, int]) -> list[int]:
-    """Return the numbers of the codes of a stage's steps; new codes get the next ones."""
-    kinds, _, chunks, joined = zip(*steps, strict=True) if steps else ((), (), (), ())
-    if any(joined):
-        codes = [_code(steps, at) for at in range(len(steps))]
-        return [numbers.setdefault(code, len(numbers)) for code in codes]
-    if not any(chunks):  # half the time of pairs
-        number = {
-            kind: numbers.setdefault(Code(kind, 0), len(numbers)) for kind in dict.fromkeys(kinds)
-        }
-        return [number[kind] for kind in kinds]
-    pairs = list(zip(kinds, chunks, strict=True))
-    of_pair = {pair: numbers.setdefault(Code(*pair), len(numbers)) for pair in dict.fromkeys(pairs)}
-    return [of_pair[pair] for pair in pairs]
+_NUMBER_OF_LETTER: Final = np.zeros(128, np.int64)
+_NUMBER_OF_LETTER[[ord(kind) for kind in KINDS]] = range(len(KINDS))
 
 
-def _code(steps: Row, at: int) -> Code:
+def _numbered(
+    steps: Sequence[Step], kind: Numbers, chunk: Numbers, joined: Numbers
+) -> tuple[tuple[Code, ...], Numbers]:
+    """Return the codes of the steps of all stages, by the first step of each, and their numbers.
+
+    Parameters
+    ----------
+    kind, chunk, joined : of each step, `kind` as its index in `KINDS`
+    """
+    key = kind * (chunk.max(initial=0) + 1) + chunk
+    if joined.any():
+        first, other = np.flatnonzero(joined), np.zeros_like(key)
+        other[first], other[first + 1] = key[first + 1] + 1, key[first] + 1
+        key = 2 * ((key.max() + 2) * key + other) + joined
+    at = np.full(key.max(initial=0) + 1, len(key))
+    at[key[::-1]] = np.arange(len(key))[::-1]  # the first step of each code, which is set last
+    known = np.argsort(at)[: (at < len(key)).sum()]
+    number = np.empty_like(at)
+    number[known] = range(len(known))
+    return tuple(_code(steps, index) for index in at[known].tolist()), number[key]
+
+
+def _code(steps: Sequence[Step], at: int) -> Code:
     """Return the code of a step, which may be paired with the next or the previous step."""
     kind, _, chunk, joined = steps[at]
     if not joined and not (at > 0 and steps[at - 1].joined):
