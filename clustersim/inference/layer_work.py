@@ -1,6 +1,7 @@
 r"""What a layer of a served model runs on one device: products, passes over memory, attention.
 
 norm -> queries, keys, values -> rotation, cache -> attention -> output -> all-reduce
+norm -> Mamba-2 in -> convolution -> update of the state, or scan -> out -> all-reduce
 norm -> MLP, or router -> dispatch -> experts -> combine                -> all-reduce
 """
 
@@ -42,10 +43,19 @@ class LayerWork(NamedTuple):
 
 
 def layer_work(replica: Replica, layer: Layer) -> LayerWork:
-    """Return the work of a layer on one device, without attention and routed experts."""
-    products = (*_attention_products(replica), *_mlp_products(replica, layer))
-    passes = (*_norm_passes(replica), *_rotary_passes(replica), *_gate_passes(replica, layer))
-    return LayerWork(products, passes)
+    """Return the work of a layer on one device, without attention, scans and routed experts."""
+    products, passes = list[Product](), [*_norm_passes(replica, layer)]
+    if layer.mixer == "attention":
+        products += _attention_products(replica)
+        passes += _rotary_passes(replica)
+    elif layer.mixer == "mamba":
+        products += _mamba_products(replica)
+        passes += _mamba_passes(replica)
+    if layer.mlp:
+        products += _mlp_products(replica, layer)
+        passes += _gate_passes(replica, layer)
+    passes += _bias_passes(replica, layer)
+    return LayerWork(tuple(products), tuple(passes))
 
 
 # --- products -------------------------------------------------------------------------------------
@@ -72,6 +82,15 @@ def _attention_products(replica: Replica) -> Iterator[Product]:
     yield Product(kernel, h, heads * shape.value)
 
 
+def _mamba_products(replica: Replica) -> Iterator[Product]:
+    """Yield both projections, in the number format of attention."""
+    shape, tensor, h = replica.model.mamba, replica.layout.tensor, replica.model.hidden
+    assert shape is not None
+    kernel = replica.kernel("attention")
+    yield Product(kernel, shape.columns / tensor, h)
+    yield Product(kernel, h, shape.inner / tensor)
+
+
 def _mlp_products(replica: Replica, layer: Layer) -> Iterator[Product]:
     model, tensor = replica.model, replica.layout.tensor
     kernel, h, inner = replica.kernel("mlp"), model.hidden, model.ffn
@@ -88,7 +107,7 @@ def _mlp_products(replica: Replica, layer: Layer) -> Iterator[Product]:
 # --- passes ---------------------------------------------------------------------------------------
 
 
-def _norm_passes(replica: Replica) -> Iterator[Pass]:
+def _norm_passes(replica: Replica, layer: Layer) -> Iterator[Pass]:
     """Yield the norms, each after a residual sum, and those of outputs, queries and keys.
 
     In a parallel block both outputs are added before the one residual sum.
@@ -100,7 +119,7 @@ def _norm_passes(replica: Replica) -> Iterator[Pass]:
         yield Pass(1, 3 * h)
         if model.parallel_block == "own-norms":
             yield alone
-    for _ in range(1 if model.parallel_block else 2):
+    for _ in range(1 if model.parallel_block else layer.halves):
         if fused.norm_reduced and tensor > 1:
             continue
         if fused.norm and fused.residual_norm:
@@ -109,8 +128,8 @@ def _norm_passes(replica: Replica) -> Iterator[Pass]:
             yield Pass(1, 3 * h)
             yield alone
     if model.output_norms:
-        yield Pass(2 * alone.launches, 2 * alone.nbytes)
-    if model.qk_norm:
+        yield Pass(layer.halves * alone.launches, layer.halves * alone.nbytes)
+    if model.qk_norm and layer.mixer == "attention":
         heads = (model.heads + model.kv_heads) / tensor
         yield Pass(2 * alone.launches, alone.nbytes * heads * model.head_size / model.hidden)
 
@@ -122,11 +141,19 @@ def _rotary_passes(replica: Replica) -> Iterator[Pass]:
         return
     cached = HALF * head.kv_heads * head.read
     turned = HALF * (head.heads * replica.model.head_size + head.kv_heads * head.key)
+    if replica.model.positions == "none":
+        turned = 0.0
     if fused.rotary_cached:
         yield Pass(1, 2 * turned + 2 * cached)
     else:
         yield Pass(1, 2 * turned)
         yield Pass(1, 2 * cached)
+
+
+def _mamba_passes(replica: Replica) -> Iterator[Pass]:
+    """Yield the norm of the groups, which reads the result of the scan and its gate."""
+    assert replica.model.mamba is not None
+    yield Pass(1, 3 * HALF * replica.model.mamba.inner / replica.layout.tensor)
 
 
 def _gate_passes(replica: Replica, layer: Layer) -> Iterator[Pass]:
@@ -140,6 +167,11 @@ def _gate_passes(replica: Replica, layer: Layer) -> Iterator[Pass]:
         yield Pass(1, HALF * 3 * inner) if fused.gate else Pass(2, HALF * 5 * inner)
     elif inner:
         yield Pass(1, HALF * 2 * inner)
-    if not fused.bias:
-        biased = sum(1 for name in ("qkv", "output", "mlp") if name in model.biases)
-        yield Pass(biased, HALF * 2 * biased * model.hidden)
+
+
+def _bias_passes(replica: Replica, layer: Layer) -> Iterator[Pass]:
+    if replica.engine.kernels.bias:
+        return
+    parts = ["qkv", "output"] * (layer.mixer == "attention") + ["mlp"] * layer.mlp
+    biased = sum(1 for name in parts if name in replica.model.biases)
+    yield Pass(biased, HALF * 2 * biased * replica.model.hidden)

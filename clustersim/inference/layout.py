@@ -7,7 +7,9 @@ their own.  All devices of a stage share the experts: `expert` of them hold diff
 others split each expert.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -72,11 +74,6 @@ def check_replica(layout: Layout, model: Transformer, devices: int) -> None:
         with one line for each problem.
     """
     problems = []
-    if model.pattern is not None:
-        problems.append(
-            f"model: layers of a pattern, which '{model.name}' has, are modelled in training only"
-            " (clustersim run, or another model)"
-        )
     if layout.devices > devices:
         problems.append(
             f"plan: a replica needs {layout.devices} devices, but the cluster has {devices}"
@@ -90,6 +87,7 @@ def check_replica(layout: Layout, model: Transformer, devices: int) -> None:
         problems.append(
             f"plan.pipeline: {layout.pipeline} stages of {model.layers} layers (at most one each)"
         )
+    problems += _mamba_problems(layout, model)
     experts = model.experts
     if layout.expert > 1 and experts is None:
         problems.append(f"plan.expert: '{model.name}' has no experts (leave expert out)")
@@ -100,6 +98,25 @@ def check_replica(layout: Layout, model: Transformer, devices: int) -> None:
         )
     if problems:
         raise PlanError("\n".join(problems))
+
+
+def _mamba_problems(layout: Layout, model: Transformer) -> Iterator[str]:
+    """Yield why a layout does not divide layers of Mamba-2, or has stages without attention."""
+    if model.mamba is not None and model.mamba.heads % layout.tensor:
+        yield (
+            f"plan.tensor: {layout.tensor} does not divide the {model.mamba.heads} Mamba heads of"
+            f" '{model.name}' (divisors up to 16: {_divisors(model.mamba.heads, 16)})"
+        )
+    if model.mamba is not None and layout.context > 1:
+        yield "plan.context: is not modelled for layers of Mamba-2 (leave it out)"
+    if model.pattern is not None and layout.pipeline <= model.layers:
+        ends = accumulate(layout.layers(model), initial=0)
+        stages = (model.stack[first:last] for first, last in pairwise(ends))
+        if any(all(layer.mixer != "attention" for layer in stage) for stage in stages):
+            yield (
+                f"plan.pipeline: {layout.pipeline} stages leave one without attention of"
+                f" '{model.name}', which is not modelled (fewer stages)"
+            )
 
 
 def _divisors(number: int, most: int) -> str:

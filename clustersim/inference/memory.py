@@ -3,10 +3,13 @@
     share of the device = weights + activations + buffers + KV cache
 
 The KV cache takes what the others leave, or that share of it (`memory.of_free` of an engine);
-without room for one block nothing can be served.
+without room for one block nothing can be served.  States of Mamba-2 are in the same blocks: vLLM,
+``HybridAttentionMambaModelConfig``.
 """
 
+from collections import Counter
 from collections.abc import Mapping
+from math import ceil
 from typing import NamedTuple
 
 from clustersim.inference.formats import WEIGHTS
@@ -31,6 +34,7 @@ class ReplicaMemory(NamedTuple):
     capacity : of the device [B]
     tokens : that the KV cache of the replica has room for, in whole blocks
     token : bytes of a cached token on all devices of the replica [B]
+    state : tokens that take as much as the states of a sequence in layers of Mamba-2
     """
 
     parts: Mapping[str, float]
@@ -38,6 +42,7 @@ class ReplicaMemory(NamedTuple):
     capacity: float
     tokens: int
     token: float
+    state: int = 0
 
     @property
     def fits(self) -> bool:
@@ -66,17 +71,20 @@ def replica_memory(
     limit = replica.engine.scheduler.tokens
     step = limit if most_tokens is None else min(limit, most_tokens)
     activations = facts.activations * step * replica.model.hidden / layout.context
-    candidates, token, stacks = [], 0.0, replica.stacks
+    candidates, token, state, stacks = [], 0.0, 0, replica.stacks
     for stage, layers in enumerate(stacks):
         weights = _weights(replica, layers, first=stage == 0, last=stage == len(stacks) - 1)
-        cached = len(layers) * replica.cached_bytes
+        mixers = Counter(layer.mixer for layer in layers)
+        cached = mixers["attention"] * replica.cached_bytes
         token += cached * layout.tensor
+        state = max(state, ceil(mixers["mamba"] * replica.state_bytes / cached))
         parts = {
             "weights": weights, "activations": activations, "buffers": facts.buffers,
         }  # fmt: skip
         if draft is not None:
             parts["draft_model"] = _weights(draft, draft.model.stack, first=True, last=True)
-            cached += draft.model.layers * draft.cached_bytes
+            attending = [layer for layer in draft.model.stack if layer.mixer == "attention"]
+            cached += len(attending) * draft.cached_bytes
         needed = sum(parts.values())
         room = facts.share * (capacity - needed) if of_free else facts.share * capacity - needed
         candidates.append((room / cached, parts, room))
@@ -85,7 +93,7 @@ def replica_memory(
     block = replica.engine.scheduler.block
     blocks = max(0, int(tokens // block)) * layout.attention_data * layout.context
     pool = {"kv": max(0.0, room)} if blocks else {}
-    return ReplicaMemory(parts | pool, usable, capacity, blocks * block, token)
+    return ReplicaMemory(parts | pool, usable, capacity, blocks * block, token, state)
 
 
 def _weights(replica: Replica, layers: tuple[Layer, ...], *, first: bool, last: bool) -> float:
@@ -110,6 +118,7 @@ def _local(replica: Replica, count: Parameters) -> float:
 
 _FORMAT_OF: Mapping[str, str] = {
     "attention": "attention",
+    "Mamba": "attention",
     "MLP": "mlp",
     "experts": "experts",
     "shared experts": "experts",

@@ -120,6 +120,20 @@ class Replica:
         """Bytes of a cached token and layer on one device [B]."""
         return KV_BYTES[self.formats.kv] * self.head.kv_heads * self.head.read
 
+    @cached_property
+    def state_bytes(self) -> float:
+        """Bytes of the state of a sequence in a Mamba-2 layer on one device [B].
+
+        The last inputs of the convolution are in 16 bits, the state of each head in 32: vLLM,
+        ``NemotronHForCausalLMConfig``.  Groups beyond their number are replicated.
+        """
+        shape, tensor = self.model.mamba, self.layout.tensor
+        if shape is None:
+            return 0.0
+        convolved = (shape.inner + 2 * max(shape.groups, tensor) * shape.state) / tensor
+        state = shape.heads * shape.head_size * shape.state / tensor
+        return 2.0 * (shape.convolution - 1) * convolved + 4.0 * state
+
     @property
     def stacks(self) -> list[tuple[Layer, ...]]:
         """Layers of each stage, in order."""

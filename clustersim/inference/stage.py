@@ -2,7 +2,7 @@
 
 weights, compute    products that read their weights for longer than they multiply, and the others
 experts             routed experts; `exchange` of tokens before and after them
-kv, prefill         attention of decoding sequences, and of prompts
+kv, prefill         attention of decoding sequences, and of prompts; states of Mamba-2 of each
 elementwise         passes over memory
 tensor, context     collectives of the tensor group, and of the devices that share a context
 sampling            logits and the choice of tokens
@@ -18,6 +18,7 @@ import numpy as np
 from clustersim.arrays import Floats
 from clustersim.inference.formats import KV_BYTES, NARROW_PROMPTS, WEIGHTS
 from clustersim.inference.layer_work import HALF, LayerWork, layer_work
+from clustersim.inference.mamba import SCAN_PASSES, UPDATE_KERNELS, scan_seconds, update_seconds
 from clustersim.inference.replica import Replica
 from clustersim.workload.kernels import Head, Routed
 from clustersim.workload.model import Layer
@@ -60,7 +61,7 @@ class Stage:
     def _work(self) -> list[tuple[LayerWork, int]]:
         kinds: Counter[Layer] = Counter()
         for layer, count in self.layers.items():
-            kinds[Layer(layer.experts)] += count
+            kinds[layer._replace(window=None, chunked=False)] += count
         return [(layer_work(self.replica, layer), count) for layer, count in kinds.items()]
 
     @cached_property
@@ -73,31 +74,39 @@ class Stage:
         """Layers with experts."""
         return sum(count for layer, count in self.layers.items() if layer.experts)
 
-    @property
-    def count(self) -> int:
-        """Layers."""
-        return sum(self.layers.values())
+    @cached_property
+    def _attending(self) -> int:
+        """Layers with attention."""
+        return sum(self._attentions.values())
 
-    @property
-    def _reduces(self) -> int:
-        """All-reduces of a layer over a tensor group."""
-        return 1 if self._model.parallel_block else 2
+    @cached_property
+    def _scanning(self) -> int:
+        """Layers of Mamba-2."""
+        return sum(count for layer, count in self.layers.items() if layer.mixer == "mamba")
+
+    @cached_property
+    def _halves(self) -> int:
+        """Parts of all layers whose result the tensor group sums."""
+        of_layers = ((layer.halves, count) for layer, count in self.layers.items())
+        joined = bool(self._model.parallel_block)
+        return sum(count * (1 if joined else halves) for halves, count in of_layers)
 
     @property
     def reduces(self) -> int:
         """All-reduces over a tensor group, of all layers."""
         separate = self.with_experts if self._layout.attention_data > 1 else 0
-        return self._reduces * self.count - separate
+        return self._halves - separate
 
     @cached_property
     def launches(self) -> float:
         """Kernels that the host issues where no graph has them [count]."""
-        reduces = self._reduces if self._layout.tensor > 1 else 0
+        reduces = self._halves if self._layout.tensor > 1 else 0
         each = sum(
             count * (len(work.products) + sum(launches for launches, _ in work.passes))
             for work, count in self._work
         )
-        more = self.count * (_ATTENTION_KERNELS + reduces) + 4 * self.with_experts
+        more = _ATTENTION_KERNELS * self._attending + UPDATE_KERNELS * self._scanning + reduces
+        more += 4 * self.with_experts
         return each + more + (_SAMPLING[0] + 1 if self.last else 0)
 
     # --- parts ---------------------------------------------------------------------------------
@@ -186,6 +195,8 @@ class Stage:
     ) -> Floats:
         """Return the times of attention of sequences with `keys` cached tokens each [s].
 
+        Layers of Mamba-2 update the states of the sequences.
+
         Parameters
         ----------
         together : whether they share a kernel with prompts, in which each query head reads its keys
@@ -201,6 +212,9 @@ class Stage:
                 nbytes = KV_BYTES[self._formats.kv] * head.read * sequences * seen
                 alone = np.maximum(alone, self._reread(head.heads / queries * nbytes))
             seconds = seconds + count * alone
+        if self._scanning and self._model.mamba is not None:
+            update = update_seconds(self.replica, self._model.mamba, sequences)
+            seconds = seconds + self._scanning * update
         return seconds
 
     @cached_property
@@ -222,14 +236,20 @@ class Stage:
         return seconds
 
     def prefill(self, queries: Floats, keys: Floats, prompts: float = 1) -> Floats:
-        """Return the times of attention of the last `queries` of `keys` tokens of prompts [s]."""
-        seconds, launch = np.zeros_like(keys), self.prefill_launch / self.count
+        """Return the times of attention of the last `queries` of `keys` tokens of prompts [s].
+
+        Layers of Mamba-2 scan these tokens.
+        """
+        seconds, launch = np.zeros_like(keys), self._prompt_launch
         for layer, count in self._attentions.items():
             first, *others = _sequences(layer, queries, keys)
             seconds = seconds + count * self._prompts(first, prompts)
             for part in others:
                 more = self._prompts(part, prompts * np.maximum(part.number, 1.0)) - launch
                 seconds = seconds + np.where(part.number > 0, count * more, 0.0)
+        if self._scanning and self._model.mamba is not None:
+            scan = scan_seconds(self.replica, self._model.mamba, queries, prompts)
+            seconds = seconds + self._scanning * scan
         return seconds
 
     def _prompts(self, part: "_Sequences", prompts: Floats | float) -> Floats:
@@ -254,8 +274,13 @@ class Stage:
     @cached_property
     def prefill_launch(self) -> float:
         """The part of `prefill` that prompts of other lengths in the same step share [s]."""
-        head = self.replica.prompt_head
-        return self.count * self._kernels.prefill_launch(self._prompt_kernel, head)
+        scans = self._scanning * SCAN_PASSES * self._kernels.device.launch_overhead
+        return self._attending * self._prompt_launch + scans
+
+    @cached_property
+    def _prompt_launch(self) -> float:
+        """The part of attention of prompts that those of a layer share [s]."""
+        return self._kernels.prefill_launch(self._prompt_kernel, self.replica.prompt_head)
 
     @cached_property
     def _prompt_kernel(self) -> str:
@@ -271,7 +296,7 @@ class Stage:
 
         Each device has those of its share of the tokens, and its queries attend to all.
         """
-        return self.count * self._links.context_gather(self.replica.cached_bytes * keys)
+        return self._attending * self._links.context_gather(self.replica.cached_bytes * keys)
 
     def context_combine(self, tokens: Floats) -> Floats:
         """Return the times to combine the results of decoded tokens over a context group [s].
@@ -281,7 +306,7 @@ class Stage:
         """
         head = self.replica.head
         nbytes = _SINGLE * head.heads * (head.value + 1) * tokens * self._layout.context
-        return self.count * self._links.context_gather(nbytes)
+        return self._attending * self._links.context_gather(nbytes)
 
     def head(self, rows: Floats) -> Floats:
         """Return the times of logits of `rows` tokens and of their choice [s]."""
@@ -299,7 +324,8 @@ class Stage:
         """Layers that differ in their attention, and how many have it."""
         counted: Counter[Layer] = Counter()
         for layer, count in self.layers.items():
-            counted[layer._replace(experts=False)] += count
+            if layer.mixer == "attention":
+                counted[layer._replace(experts=False)] += count
         return counted
 
 

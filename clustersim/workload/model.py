@@ -33,6 +33,11 @@ class Layer(NamedTuple):
     mixer: Literal["attention", "mamba"] | None = "attention"
     mlp: bool = True
 
+    @property
+    def halves(self) -> int:
+        """Its mixer and its MLP, each with a norm and a residual sum."""
+        return (self.mixer is not None) + self.mlp
+
 
 KINDS: Final[Mapping[str, Layer]] = {
     "M": Layer(mixer="mamba", mlp=False),

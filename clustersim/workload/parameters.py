@@ -66,9 +66,8 @@ def layer_parameters(model: Transformer, layer: Layer) -> Parameters:
 def parameters_by_part(model: Transformer, layer: Layer) -> dict[str, Parameters]:
     """Return the parameters of one layer by part: its mixer, an MLP or experts, and norms."""
     parts = _mixer(model, layer) | _after_mixer(model, layer)
-    halves = (layer.mixer is not None) + layer.mlp
-    norms = 1 if model.parallel_block == "one-norm" else halves
-    norms += halves if model.output_norms else 0
+    norms = 1 if model.parallel_block == "one-norm" else layer.halves
+    norms += layer.halves if model.output_norms else 0
     return parts | {"norms": Parameters(whole=norms * _norm(model, model.hidden))}
 
 

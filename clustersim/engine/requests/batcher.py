@@ -225,7 +225,7 @@ class Batcher:
     def _resume(self, request: Request) -> None:
         """Decode a request again, with its KV cache from the host."""
         tokens = request.context
-        self._copying += tokens * self._rules.swap
+        self._copying += self._pool.held(tokens) * self._rules.swap
         request.swapped, request.processed = False, request.prompt
         self.sequences.join(request, tokens, request.output - request.emitted)
 
@@ -268,7 +268,7 @@ class Batcher:
         if self._rules.preemption == "swap":
             joined = request.context + gained
             request.swapped, request.context = True, cached - 1
-            self._copying += joined * self._rules.swap
+            self._copying += self._pool.held(joined) * self._rules.swap
         else:
             request.prompt = cached
 

@@ -43,7 +43,7 @@ class ReplicaProcess:
         self, clock: Clock, model: ReplicaModel, front: FrontEnd, most_steps: float = inf
     ) -> None:
         self.model, self._front = model, front
-        self.pool = BlockPool(model.blocks, model.block_tokens)
+        self.pool = BlockPool(model.blocks, model.block_tokens, model.state_blocks)
         self.batchers = [Batcher(model, self.pool) for _ in range(model.stages)]
         self._record = StepRecord(model.gain, most_steps)
         self._clock, self._alone = clock, model.stages == 1

@@ -64,6 +64,7 @@ class ReplicaModel:
     scheduling : rules for batches
     gain : tokens that a sequence gains in a step
     alike : times of steps that differ in their contexts alone, together; by `seconds` if None
+    state_blocks : that a sequence has for its states, whatever its tokens
     """
 
     seconds: Seconds
@@ -74,6 +75,7 @@ class ReplicaModel:
     scheduling: Scheduling = Scheduling()
     gain: float = 1.0
     alike: Alike | None = None
+    state_blocks: int = 0
 
     def stretches(self, start: float, batch: Batch, context: float, steps: int) -> list[Stretch]:
         """Return the times of steps that differ in their contexts alone, one by one."""

@@ -24,6 +24,7 @@ class BlockPool:
     free : blocks that no request holds
     peak : most blocks that were used
     tokens : tokens of a block
+    state : blocks that a sequence has for its states, whatever its tokens
 
     >>> pool = BlockPool(total=4, tokens=16)
     >>> pool.blocks_of(17)
@@ -33,12 +34,12 @@ class BlockPool:
     2
     """
 
-    __slots__ = ("free", "peak", "tokens", "total")
+    __slots__ = ("free", "peak", "state", "tokens", "total")
 
-    def __init__(self, total: int, tokens: int) -> None:
+    def __init__(self, total: int, tokens: int, state: int = 0) -> None:
         assert total > 0
         assert tokens > 0
-        self.total, self.tokens = total, tokens
+        self.total, self.tokens, self.state = total, tokens, state
         self.free, self.peak = total, 0
 
     @property
@@ -47,8 +48,12 @@ class BlockPool:
         return self.total - self.free
 
     def blocks_of(self, tokens: int) -> int:
-        """Return the number of blocks of some tokens of one sequence."""
-        return -(-tokens // self.tokens)
+        """Return the number of blocks of one sequence of some tokens."""
+        return self.state - (-tokens // self.tokens)
+
+    def held(self, tokens: float) -> float:
+        """Return the tokens that take as much as some tokens of one sequence and its states."""
+        return tokens + self.state * self.tokens
 
     def take(self, blocks: int) -> None:
         """Take blocks; there must be enough."""

@@ -284,11 +284,12 @@ def _cache(result: "ServeResult") -> list[Row]:
         return lines
     preemptions = 0 if queue is None else queue.preemptions
     preempted = f", {counted(preemptions, 'preemption')}" if preemptions else ""
+    states = f" (states of a sequence: {cache.state_tokens:,})" if cache.state_tokens else ""
     lines.append(
         Row(
             "KV cache",
-            f"{cache.capacity_tokens:,} tokens, {percent(cache.mean_occupancy)} used (at most"
-            f" {percent(cache.peak_occupancy)}); room for"
+            f"{cache.capacity_tokens:,} tokens{states}, {percent(cache.mean_occupancy)} used"
+            f" (at most {percent(cache.peak_occupancy)}); room for"
             f" {counted(memory.largest_batch, 'sequence')},"
             f" {answer.counts.mean_batch:,.1f} decode together{preempted}",
         )

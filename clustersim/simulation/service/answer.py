@@ -88,6 +88,7 @@ class KvCache:
     capacity_tokens : tokens that it has room for
     block_tokens : tokens of a block
     bytes_per_token : bytes of a token on all devices of the replica [B]
+    state_tokens : tokens that take as much as the states of a sequence in layers of Mamba-2
     mean_occupancy : share of the blocks in use, mean over time
     peak_occupancy : most blocks in use, of all blocks
     mean_context : cached tokens of a decoding sequence, mean over steps
@@ -96,6 +97,7 @@ class KvCache:
     capacity_tokens: int
     block_tokens: int
     bytes_per_token: float
+    state_tokens: int
     mean_occupancy: float
     peak_occupancy: float
     mean_context: float

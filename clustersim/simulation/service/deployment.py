@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import cache
 from itertools import count
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 
@@ -61,6 +61,7 @@ def replica_model(pool: Pool, scenario: ServingScenario) -> ReplicaModel:
         slowest=costs.slowest,
         blocks=costs.memory.tokens // block,
         block_tokens=block,
+        state_blocks=ceil(costs.memory.state / block),
         stages=layout.pipeline,
         scheduling=rules,
         gain=1.0 if scenario.speculation is None else scenario.speculation.gain,
@@ -96,7 +97,8 @@ def _kv_links(prefill: Pool, decode: Pool, scenario: ServingScenario) -> KvLinks
     senders = [_holders(prefill, number) for number in range(prefill.replicas)]
     receivers = [_holders(decode, number) for number in range(decode.replicas)]
     turn = count()
-    width, layers = decode.costs.memory.token, decode.costs.replica.model.layers
+    memory, layers = decode.costs.memory, decode.costs.replica.model.layers
+    width, state = memory.token, memory.state
     ends = np.meshgrid(_devices(senders), _devices(receivers))
     cluster.routes(ends[0].ravel(), ends[1].ravel())  # numbers their links
     capacities = cluster.links.capacities.tolist()
@@ -107,7 +109,7 @@ def _kv_links(prefill: Pool, decode: Pool, scenario: ServingScenario) -> KvLinks
         holders, takers = senders[sender][source], receivers[receiver][target]
         flows = max(len(holders), len(takers))
         pairs = [(holders[i % len(holders)], takers[i % len(takers)]) for i in range(flows)]
-        moved = _traffic(cluster, pairs, width * tokens / flows)
+        moved = _traffic(cluster, pairs, width * (tokens + state) / flows)
         if scenario.plan.transfer == "whole":
             return moved
         rate = moved.uncontended_rate(capacities)

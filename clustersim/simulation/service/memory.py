@@ -38,7 +38,7 @@ def service_memory(pools: Sequence[Pool], longest: int, mean: float) -> ServeMem
         parts=memory.parts,
         usable_bytes=memory.usable,
         capacity_bytes=memory.capacity,
-        largest_batch=int(_room(pool) / mean) * pool.layout.attention_data,
+        largest_batch=int(_room(pool) / (mean + memory.state)) * pool.layout.attention_data,
         longest_request=longest,
     )
 
@@ -57,10 +57,11 @@ def memory_problem(pool: Pool, longest: int) -> str:
             + (f" ({over:.1f} GiB too much)" if over > 0 else " (no room for a block)")
             + _larger_share(pool, longest)
         )
-    if room < longest:
+    if room < longest + memory.state:
+        states = f" and states of {memory.state:,}" if memory.state else ""
         return (
-            f"{UNFIT}: no KV room for one request{where}, the longest has {longest:,} tokens, the"
-            f" cache {room:,} ({memory.parts['kv'] / GIB:.1f} GiB of a device)"
+            f"{UNFIT}: no KV room for one request{where}, the longest has {longest:,} tokens"
+            f"{states}, the cache {room:,} ({memory.parts['kv'] / GIB:.1f} GiB of a device)"
             + _larger_share(pool, longest)
         )
     return ""
@@ -79,8 +80,9 @@ def _larger_share(pool: Pool, longest: int) -> str:
 
 
 def _cache_of(pool: Pool, tokens: int) -> float:
-    """Return the KV cache of a sequence on a device [B]."""
+    """Return the KV cache of a sequence on a device, with its states [B]."""
     memory, layout = pool.costs.memory, pool.layout
+    tokens += memory.state
     if _room(pool):
         return memory.parts["kv"] * tokens / _room(pool)
     return memory.token * tokens / (layout.tensor * layout.pipeline)

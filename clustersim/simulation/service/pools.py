@@ -123,6 +123,12 @@ def _drafting(
     speculation = scenario.speculation
     if speculation is None:
         return NO_DRAFTING
+    for record in (scenario.model, speculation.draft):
+        if record is not None and record.mamba is not None:
+            raise PlanError(
+                f"speculation: is not modelled with layers of Mamba-2, which '{record.name}' has"
+                " (leave it out)"
+            )
     if speculation.draft is None:
         return Drafting(speculation.tokens, share=speculation.share or 0.0)
     if file.pipeline > 1:

@@ -130,6 +130,7 @@ def kv_cache(replayed: ReplayedRequests, model: ReplicaModel, token: float) -> K
         capacity_tokens=model.blocks * model.block_tokens,
         block_tokens=model.block_tokens,
         bytes_per_token=token,
+        state_tokens=model.state_blocks * model.block_tokens,
         mean_occupancy=(sums.block_seconds / sums.seconds / model.blocks if sums.seconds else 0.0),
         peak_occupancy=max(replayed.peak_blocks) / model.blocks,
         mean_context=sums.context / sums.sequences if sums.sequences else 0.0,

@@ -122,8 +122,10 @@ class SharedService(SharedJob):
         """Add the KV caches that move from pool to pool in the time of a step."""
         prefill, decode = self._result.pools
         rates = self._result.rates
+        memory = decode.costs.memory
         prompts = rates["total_tokens_per_s"] - rates["output_tokens_per_s"]
-        nbytes = prompts * decode.costs.memory.token * self._seconds
+        states = rates["requests_per_s"] * memory.state
+        nbytes = (prompts + states) * memory.token * self._seconds
         senders, receivers = (
             self._placed(np.arange(pool.devices) + pool.first) for pool in (prefill, decode)
         )

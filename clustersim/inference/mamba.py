@@ -1,0 +1,60 @@
+"""Mamba-2 layers of a served model, whose states replace the KV cache of attention.
+
+    prompt   in -> convolution -> scan of chunks, from the state before -> norm -> out
+    decode   in -> convolution -> update of the state                   -> norm -> out
+
+A state of P by N numbers a head has a constant size for a sequence of any length: it is read and
+written once a step.  vLLM, ``model_executor/layers/mamba/mamba_mixer2.py`` and ``mamba_utils.py``
+(``mamba2_state_shape``); the kernels of prompts are those of training, `workload.layers.mamba`.
+"""
+
+from typing import Final
+
+from clustersim.arrays import Floats
+from clustersim.catalog.records.models import MambaShape
+from clustersim.inference.layer_work import HALF, Product
+from clustersim.inference.replica import Replica
+
+UPDATE_KERNELS: Final = 2
+"""Kernels of a layer that decodes: the convolution, and the update of the state."""
+
+SCAN_PASSES: Final = 3
+"""Kernels of the scan of prompts next to its products: the convolution, the sums of the decay, and
+the states from chunk to chunk."""
+
+
+def update_seconds(replica: Replica, shape: MambaShape, sequences: Floats) -> Floats:
+    """Return the times of a layer to update the states of some sequences by one token [s]."""
+    numbers = HALF * 2 * (shape.convolved + shape.inner) / replica.layout.tensor
+    nbytes = (2 * replica.state_bytes + numbers) * sequences
+    return replica.kernels.passes(nbytes, UPDATE_KERNELS)
+
+
+def scan_products(replica: Replica, shape: MambaShape) -> tuple[Product, ...]:
+    """Return the products of the scan of prompts, those of all chunks and heads as one.
+
+    They are the states that a chunk adds, its tokens by each other in each group, and its results
+    from these and the state before it: as many FLOPs as `workload.flops.scan_flops`.
+    """
+    heads, groups = (max(1.0, n / replica.layout.tensor) for n in (shape.heads, shape.groups))
+    q, p, n = shape.chunk, shape.head_size, shape.state
+    wide = replica.formats.wide
+    return (
+        Product(wide, n, p, heads),
+        Product(wide, q, n, groups),
+        Product(wide, p, q + n, heads),
+    )
+
+
+def scan_seconds(
+    replica: Replica, shape: MambaShape, tokens: Floats, prompts: Floats | float
+) -> Floats:
+    """Return the times of a layer to scan prompts of some tokens each [s]."""
+    rows, chunks = prompts * tokens, prompts * -(-tokens // shape.chunk)
+    states = 8 * chunks * shape.heads * shape.head_size * shape.state
+    each = 2 * HALF * shape.convolved + (HALF + 8) * shape.heads
+    nbytes = (each * rows + states) / replica.layout.tensor
+    seconds = replica.kernels.passes(nbytes, SCAN_PASSES)
+    for kernel, n, k, batch in scan_products(replica, shape):
+        seconds = seconds + replica.kernels.products(kernel, rows, n, k, batch)[0]
+    return seconds
