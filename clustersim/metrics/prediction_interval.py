@@ -87,6 +87,11 @@ class Interval:
     why: str
 
     @property
+    def bounds(self) -> "Bounds":
+        """The interval as that of any measure."""
+        return Bounds(self.low_s, self.high_s, self.level, self.rows, self.why)
+
+    @property
     def deviation(self) -> float | None:
         """Standard deviation of the logarithm of a step time, if errors are normal.
 

@@ -1,7 +1,7 @@
 """Measured runs that are like a prediction, as lines and as a table."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from clustersim.render.charts.picture import text_table
 from clustersim.render.page.page import Section
@@ -27,6 +27,24 @@ HEADINGS: Final = (
     "measured run", "errors", "accelerator", "software", "layout", ">devices", "differs in",
 )  # fmt: skip
 """Columns of the table of measured runs."""
+
+
+@runtime_checkable
+class Evident(Protocol):
+    """A prediction whose evidence is known: of a step, or of a service."""
+
+    @property
+    def intervals(self) -> "Mapping[str, Bounds]":
+        """Where measured runs like it are expected, by key."""
+
+    @property
+    def nearest(self) -> "Sequence[NearRun]":
+        """Measured runs that are most like it."""
+
+
+def evidence_rows(predicted: Evident) -> list[Row]:
+    """Return the prediction intervals, and the nearest measured runs."""
+    return [*bounds_row(predicted.intervals), *nearest_rows(predicted.nearest)]
 
 
 def nearest_rows(runs: "Sequence[NearRun]") -> list[Row]:
@@ -63,24 +81,25 @@ def _cells(run: "NearRun") -> tuple[str, ...]:
 
 
 def bounds_row(intervals: "Mapping[str, Bounds]") -> list[Row]:
-    """Return the prediction intervals of a service in a line, or why it has none."""
+    """Return prediction intervals in a line, or why there is none."""
     known = {name: each for name, each in intervals.items() if each.low is not None}
     if not known:
         reasons = {each.why for each in intervals.values()}
         return [Row("interval", f"none: {'; '.join(sorted(reasons))}")] if reasons else []
-    texts = [f"{_KEYS[name]} {_ends(name, each)}" for name, each in known.items()]
+    texts = [f"{_KEYS[name]} {_ends(name, each)}".lstrip() for name, each in known.items()]
     first = next(iter(known.values()))
     level = f"level {100 * first.level:g} %, from {first.why}"
     return [Row("interval", f"{', '.join(texts)} ({level})")]
 
 
 _KEYS: Final = {
+    "step_time_s": "",
     "ttft_s": "first token",
     "tpot_s": "each token",
     "latency_s": "request",
     "output_tokens_per_s": "output",
 }
-"""Keys of a service with an interval, in words."""
+"""Keys with an interval, in words; a step has no other."""
 
 
 def _ends(name: str, found: "Bounds") -> str:

@@ -177,10 +177,7 @@ def _simulated(variant: Variant, key: str | None, files: ScenarioFiles | None) -
     if isinstance(result, Result):
         if loaded.scenario.training is not None:
             result = replace(result, training=run_measures(result))
-        price = result.usd_per_hour
-        known = None if isinstance(price, str) else price
-        why = {"usd_per_hour": price} if isinstance(price, str) else {}
-        answer = replace(result.answer, usd_per_hour=known, unavailable=why)
+        answer = replace(result.answer, **result.priced)
         if variant.replications:
             answer = replace(answer, replications=replicate(loaded, variant.replications))
         return Run(key, RAN, answer=_copied(answer), fresh=True)

@@ -16,13 +16,14 @@ from answers import KINDS, answer, compare_page, compared, made_up, training_run
 from clustersim.answers import from_json, to_json
 from clustersim.metrics.attribution import slowest_stage
 from clustersim.render.page.page import render
+from clustersim.reports.evidence import evidence_rows
 from clustersim.simulation.measures import measures_of
 from clustersim.simulation.step.simulate import simulate
 from clustersim.studies.compare import CompareAnswer
 from clustersim.studies.compare.answer import ComparedRun
 from clustersim.studies.compare.compared import names_of
 from clustersim.studies.compare.files import files_of, page
-from clustersim.studies.compare.text import result_table, rows, waterfalls
+from clustersim.studies.compare.text import evidence, result_table, rows, waterfalls
 from clustersim.studies.compare.timelines import timelines
 from commands import ending, output, printed
 
@@ -335,6 +336,7 @@ inputs         recompute full -> none
 bottleneck     pipeline bubble, before and after
 slowest stage  7 \(busy for {N} s, the mean stage for {N} s\) -> 7 \(busy .*\)
 memory         fits: .* -> (?:fits|tight): .*
+rate           no on-demand price of mi250x-gcd is quoted \(.*\), before and after
 MFU            counts attention without its causal mask, .*
 causes         -{N} s  -{P}  matmul
 (?:             *[+-]{N} s +[+-]?{P}  [a-z ]+
@@ -362,8 +364,10 @@ def _in_the_folder(folder, monkeypatch):
 def test_the_text_has_inputs_causes_and_results(capsys):
     """First of all the finding; then inputs, facts and parts; all measures as a table."""
     text = output(capsys, "compare", *STEP, "--jobs", "1")
-    body, _, files = text.strip().rpartition("\n\n")
+    body, _, last = text.strip().rpartition("\n\n")
+    *evidence, files = last.splitlines()
 
+    assert [line[:14].strip() for line in evidence] == ["interval", "", "nearest runs"]
     assert re.fullmatch(TEXT.strip(), re.sub(" +$", "", body, flags=re.MULTILINE)), body
     assert files.endswith("runs/frontier-22b-compare/: report.html and more")
 
@@ -414,7 +418,11 @@ def test_parts_of_another_sum_than_the_measure_are_labelled():
 
 @pytest.mark.parametrize(
     ("name", "by"),
-    [("megatron-1t-84-days", "cost"), ("llama3-8b-h100-formats", "output_tokens_per_usd")],
+    [
+        ("megatron-1t-84-days", "cost"),
+        ("megatron21-t1-1.7b", "tokens_per_dollar"),
+        ("llama3-8b-h100-formats", "output_tokens_per_usd"),
+    ],
 )
 def test_compared_prices_have_their_quotes(name, by):
     """Two prices stood next to each other without the rates that they are from."""
@@ -423,3 +431,16 @@ def test_compared_prices_have_their_quotes(name, by):
 
     assert "quotes of" in comparison.facts["rate"].before
     assert comparison.facts["rate"].after.startswith("5 USD per device and hour")
+
+
+@ALL_KINDS
+def test_each_side_has_its_evidence(kind):
+    """As a run of its own has; where all sides have the same, it stands once, without a name."""
+    answer = compared_pair(kind)
+    lines = [row.text for row in evidence(answer)]
+    own = {run.name: [row.text for row in evidence_rows(run.answer)] for run in answer.runs}
+
+    assert all(len(texts) == 2 for texts in own.values())
+    for name, texts in own.items():
+        assert all(text in lines or f"{name}: {text}" in lines for text in texts)
+    assert evidence(compared(*[answer.runs[0].answer] * 2)) == evidence_rows(answer.runs[0].answer)

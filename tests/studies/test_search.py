@@ -545,7 +545,7 @@ def test_a_limit_of_power_states_of_what_it_is(base, fixed, tmp_path):
 
     assert found["site_power_w"] == pytest.approx(1.57 * found["power_w"])
     assert "site_power_w" not in kept.ranked[0].measures
-    for name, fits, words in (("power_w", True, "without"), ("site_power_w", False, "with its")):
+    for name, fits, words in (("power_w", True, "without"), ("site_power_w", False, "with")):
         options = {"settings": [*fixed, site], "limits": [f"{name}={limit} W"], "jobs": 1}
         limited = search(file, **options)
         lines = {line.label: line.text for line in rows(limited)}

@@ -37,12 +37,12 @@ def compare(
 
 def _show(answer: "CompareAnswer", written: "list[Row]") -> None:
     """Print each comparison in lines, then all results as a table."""
-    from clustersim.studies.compare.text import result_table, rows
+    from clustersim.studies.compare.text import evidence, result_table, rows
 
     for comparison in answer.comparisons:
         print_rows(comparison.finding, rows(comparison, answer))
         echo()
     print_table(result_table(answer), [""])
-    if written:
+    if last := [*evidence(answer), *written]:
         echo()
-        print_rows(None, written)
+        print_rows(None, last)

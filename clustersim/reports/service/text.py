@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from clustersim.render.tables import Row, percent
-from clustersim.reports.evidence import bounds_row, nearest_rows
+from clustersim.reports.evidence import evidence_rows
 from clustersim.reports.measures import expectation_rows, part_name
 from clustersim.reports.published import published_rows
 from clustersim.simulation.measures import QUEUE_GROWTH, measures_of
@@ -42,8 +42,7 @@ def rows(result: "ServeResult") -> list[Row]:
         *_context(result),
         *_times(result),
         *_rates(result),
-        *bounds_row(result.intervals),
-        *nearest_rows(result.nearest),
+        *evidence_rows(result),
         *_energy(result),
         *_limits(result),
         *([verdict] if memory.fits else []),

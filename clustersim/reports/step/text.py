@@ -13,7 +13,7 @@ from clustersim.render.tables import (
     plain,
     words,
 )
-from clustersim.reports.evidence import nearest_rows
+from clustersim.reports.evidence import evidence_rows
 from clustersim.reports.measures import expectation_rows, hypothetical, summary
 from clustersim.reports.published import published_rows
 from clustersim.simulation.step.disturbed import is_random
@@ -31,7 +31,6 @@ from clustersim.units import (
 
 if TYPE_CHECKING:
     from clustersim.metrics.communication import GroupLinks
-    from clustersim.metrics.prediction_interval import Interval
     from clustersim.scenario.schema import BatchFile, PlacementFile, RecomputeFile
     from clustersim.simulation.step.answer import (
         Blame,
@@ -195,8 +194,7 @@ def _speed(result: "Result") -> list[Row]:
             f" {format_number(result.samples_per_s)} sequences/s"
             f"{hypothetical(result.memory.reason, fits=result.memory.fits)}",
         ),
-        Row("interval", _interval(result.interval)),
-        *nearest_rows(result.nearest),
+        *evidence_rows(result),
         Row(
             "FLOP rate",
             f"{model:.1f} model TFLOP/s per device (MFU {percent(result.mfu)}),"
@@ -209,14 +207,6 @@ def _speed(result: "Result") -> list[Row]:
             f" ({percent(result.bubble_overhead)} of the time without bubbles)",
         ),
     ]
-
-
-def _interval(interval: "Interval") -> str:
-    """Return the prediction interval of the step time, and the evidence for it."""
-    if interval.low_s is None or interval.high_s is None:
-        return f"none: {interval.why}"
-    low, high = (format_seconds(seconds, 3) for seconds in (interval.low_s, interval.high_s))
-    return f"{low} to {high} (level {100 * interval.level:g} %, from {interval.why})"
 
 
 def _components(result: "Result") -> str:

@@ -459,6 +459,8 @@ class ServeAnswer:
     def facts(self) -> dict[str, str]:
         """Return bottleneck, slowest kernel and link, and memory."""
         kernel, link = self.limiting_kernel, self.limiting_link
+        unknown = self.unavailable.get("cost")
+        rate = unknown if self.cost is None else self.cost.rate_text
         return {
             **({} if self.limiting is None else {"bottleneck": self.limiting.replace("_", " ")}),
             **({} if kernel is None else {"slowest kernel": kernel.kernel}),
@@ -466,7 +468,7 @@ class ServeAnswer:
             **({} if self.steady is None else {"queue": self.steady.verdict}),
             "memory": self.memory.verdict,
             "largest batch": f"{self.memory.largest_batch:,} sequences",
-            **({} if self.cost is None else {"rate": self.cost.rate_text}),
+            **({} if rate is None else {"rate": rate}),
         }
 
     def why_missing(self, name: str) -> str:

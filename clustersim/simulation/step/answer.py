@@ -12,7 +12,7 @@ from clustersim.cost.prices import NO_SITE
 from clustersim.memory.verdict import MemoryAnswer
 from clustersim.metrics.attribution import SlowestStage
 from clustersim.metrics.communication import ExposedCommunication, GroupLinks, HotLink
-from clustersim.metrics.prediction_interval import Interval, NearRun
+from clustersim.metrics.prediction_interval import Bounds, Interval, NearRun
 from clustersim.program.program import Limit
 from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import Account, Kind
@@ -245,6 +245,7 @@ class RunAnswer:
     training : numbers of the whole run of a scenario with a section `training`; else null
     usd_per_hour : price of an hour by `costs`, with electricity of the site of a purchase; null
         where none is known, and outside of studies unless the scenario expects one [USD/h]
+    rate : rate of a device with the quotes that it is from; null where `usd_per_hour` is
     unavailable : why values are null, by key: `usd_per_hour` in a study
     expectations : limits of the section `expect` of the scenario, and whether each is held
     nearest : measured runs that are most like this one, with the errors of their predictions
@@ -282,6 +283,7 @@ class RunAnswer:
     replications: Replications | None = None
     training: RunMeasures | None = None
     usd_per_hour: float | None = None
+    rate: str | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
     expectations: tuple[Expectation, ...] = ()
     nearest: tuple[NearRun, ...] = ()
@@ -290,6 +292,11 @@ class RunAnswer:
     def kinds(self) -> tuple[Kind, ...]:
         """Kinds of its measures: those of the whole run as well, where it is of one."""
         return ("step",) if self.training is None else ("training run", "step")
+
+    @property
+    def intervals(self) -> dict[str, Bounds]:
+        """Interval of the step time, by key as those of services."""
+        return {"step_time_s": self.interval.bounds}
 
     @property
     def tokens(self) -> int:
@@ -352,10 +359,12 @@ class RunAnswer:
         """Return bottleneck, slowest stage and memory, and the checkpoints of a whole run."""
         stage = self.slowest_stage
         busy, mean = format_seconds(stage.seconds), format_seconds(stage.mean_s)
+        rate = self.rate or self.unavailable.get("usd_per_hour")
         return {
             "bottleneck": self._bottleneck(),
             "slowest stage": f"{stage.stage} (busy for {busy}, the mean stage for {mean})",
             "memory": self.memory.verdict,
+            **({} if rate is None else {"rate": rate}),
             **({} if self.training is None else self.training.facts()),
         }
 

@@ -15,10 +15,10 @@ from clustersim.memory.verdict import Verdict
 from clustersim.metrics.attribution import BUBBLES, SlowestStage, slowest_stage
 from clustersim.metrics.communication import ExposedCommunication, GroupLinks, HotLink, exposed
 from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_energy
-from clustersim.metrics.prediction_interval import Interval, NearRun, shipped_nearest
+from clustersim.metrics.prediction_interval import Bounds, Interval, NearRun, shipped_nearest
 from clustersim.program.program import Program
 from clustersim.records import dataclass
-from clustersim.scenario.costs import site_watts, usd_per_hour
+from clustersim.scenario.costs import rate_text, site_watts, usd_per_hour
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.scenario.traits import step_traits
@@ -214,6 +214,11 @@ class Result(Presentable):
         """Measured runs that are most like this one, the nearest first."""
         return shipped_nearest(step_traits(self.scenario))
 
+    @property
+    def intervals(self) -> dict[str, Bounds]:
+        """Interval of the step time, by key as those of services."""
+        return {"step_time_s": self.interval.bounds}
+
     @cached_property
     def slowest_stage(self) -> SlowestStage:
         """The stage whose ranks run their blocks the longest."""
@@ -312,14 +317,20 @@ class Result(Presentable):
             f"{self.loaded.where('costs', 'site')}: ",
         )
 
+    @property
+    def priced(self) -> dict[str, Any]:
+        """Price of an hour with its quotes, or why it has none, by key of the answer."""
+        price, costs = self.usd_per_hour, self.scenario.costs
+        if isinstance(price, str):
+            return {"usd_per_hour": None, "rate": None, "unavailable": {"usd_per_hour": price}}
+        rate = rate_text(costs, self.scenario.cluster.node.accelerator.name)
+        return {"usd_per_hour": price, "rate": rate, "unavailable": {}}
+
     def _expected_price(self) -> dict[str, Any]:
         """Return the price of the devices, or why it has none, where an expectation is about it."""
-        price: float | str | None = None
         if any(line.measure and line.measure.name in MONEY for line in self.expected):
-            price = self.usd_per_hour
-        if isinstance(price, str):
-            return {"usd_per_hour": None, "unavailable": {"usd_per_hour": price}}
-        return {"usd_per_hour": price, "unavailable": {}}
+            return self.priced
+        return {"usd_per_hour": None, "rate": None, "unavailable": {}}
 
     @cached_property
     def frame(self) -> "pd.DataFrame":

@@ -15,7 +15,7 @@ from clustersim.reports.measures import summary
 from clustersim.reports.step.pipeline import page_views
 from clustersim.simulation.measures import measures_of
 from clustersim.studies.compare.answer import CompareAnswer, ComparedRun, Comparison
-from clustersim.studies.compare.text import fact_rows, result_table, waterfalls
+from clustersim.studies.compare.text import evidence, fact_rows, result_table, waterfalls
 from clustersim.studies.compare.timelines import headline, timelines
 from clustersim.units import counted
 
@@ -71,11 +71,13 @@ def page(answer: CompareAnswer, command: str = "", steps: Sequence[Timeline] = (
     comparisons = answer.comparisons
     several = len(comparisons) > 1
     findings = tuple(f"{comparison.finding}." for comparison in comparisons if several)
-    heads, *lines = result_table(answer)
+    heads, *results = result_table(answer)
     names = ("result", *(f">{name}" for name in heads[1:]))
-    table = text_table("results side by side", names, lines)
+    table = text_table("results side by side", names, results)
     cards = Cards(tuple(_card(run, answer) for run in answer.runs), equal=True)
-    sections = [Section("Results", "answer", findings, (cards, table))]
+    lines = [(row.label, row.text) for row in evidence(answer)]
+    known = [text_table("how sure predictions are", ("about", "evidence"), lines)] if lines else []
+    sections = [Section("Results", "answer", findings, (cards, table, *known))]
     if steps:
         charts = tuple(page_chart(page_views(step)[0]) for step in steps)
         sections.append(Section("Timelines", "timelines", (ONE_AXIS,), charts))

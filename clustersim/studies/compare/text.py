@@ -6,6 +6,7 @@ from typing import Final
 from clustersim.memory.room import TIGHT, outcome_of
 from clustersim.render.charts.bars import Waterfall
 from clustersim.render.tables import UNMASKED, Row
+from clustersim.reports.evidence import Evident, evidence_rows
 from clustersim.reports.measures import cause_lines, format_pair, headlines, waterfall
 from clustersim.simulation.measures import Account, Measure
 from clustersim.studies.compare.answer import BeforeAfter, CompareAnswer, Comparison
@@ -15,7 +16,10 @@ from clustersim.units import counted
 INPUTS: Final = 12
 """Changed inputs that the text lists; the table has all of them."""
 
-DETAILS: Final = ("hfu", "bubble_fraction", "devices", "power_w", "energy_per_token_j", "goodput")
+DETAILS: Final = (
+    *("hfu", "bubble_fraction", "devices", "power_w", "energy_per_token_j", "goodput"),
+    *("usd_per_hour", "tokens_per_dollar", "output_tokens_per_usd"),
+)
 """Measures of the table after the headlines."""
 
 
@@ -40,6 +44,20 @@ def result_table(answer: CompareAnswer) -> list[list[str]]:
         table.append([measure.label, *cells])
     fits = (outcome_of(run.answer.memory.verdict) for run in answer.runs)
     return [*table, ["memory", *fits]]
+
+
+def evidence(answer: CompareAnswer) -> list[Row]:
+    """Return the intervals and nearest measured runs of each answer; once where all have one."""
+    texts: dict[str, dict[str, str]] = {}
+    for run in answer.runs:
+        for row in evidence_rows(run.answer) if isinstance(run.answer, Evident) else []:
+            texts.setdefault(row.label, {})[run.name] = row.text
+    found = list[Row]()
+    for label, by_run in texts.items():
+        alike = len(by_run) == len(answer.runs) and len({*by_run.values()}) == 1
+        lines = [next(iter(by_run.values()))] if alike else [f"{n}: {t}" for n, t in by_run.items()]
+        found += _column(label, lines)
+    return found
 
 
 def _cell(measure: Measure, before: float | None, after: float | None) -> str:
