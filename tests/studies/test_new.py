@@ -13,7 +13,7 @@ import pytest
 
 import clustersim
 from clustersim.catalog.finding import entry_names, shipped
-from clustersim.errors import PlanError
+from clustersim.errors import PlanError, ScenarioError
 from clustersim.plan.checks import divisors
 from clustersim.scenario.load import load_any
 from clustersim.scenario.machine import load_cluster
@@ -24,8 +24,10 @@ from clustersim.studies.new import (
     step_draft,
     with_settings,
 )
+from clustersim.studies.new import answer as new_answer
 from clustersim.studies.new.draft import STEP_TOKENS, usual_batch
-from clustersim.studies.new.text import file_text, remarks
+from clustersim.studies.new.text import file_text, remarks, rows
+from clustersim.studies.search import Deadline
 from commands import output, rejected
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "new-scenario.yaml"
@@ -91,6 +93,45 @@ def test_a_layout_has_room_for_the_errors_of_memory():
     assert new.faster.value > new.search.ranked[0].value
     assert not new.search.best.memory.tight
     assert "less room: " in file_text(new, "clustersim new")
+
+
+def test_what_follows_a_search_ends_with_its_time(monkeypatch):
+    """A second search and neighbours took half of the time and more after it was over."""
+    searched = new_answer._searched
+
+    def _searched(draft, deadline, limits=()):
+        answer = searched(draft, deadline, limits)
+        monkeypatch.setattr(Deadline, "remaining", 0.0)
+        return answer
+
+    monkeypatch.setattr(new_answer, "_searched", _searched)
+    draft = step_draft(Machine("llama3-8b", "dgx-h100", 1), sequence=4096, batch=16)
+    new = new_scenario(draft)
+    text = {row.label: row.text for row in rows(new)}
+
+    assert new.search.best.memory.tight
+    assert (new.faster, new.alternatives) == (None, ())
+    assert text["more room"].endswith("less, with more room than such errors")
+
+
+def test_a_search_that_ends_before_a_layout_fits_states_that():
+    """It stated that no layout fits, of which most had not been examined."""
+    draft = step_draft(Machine("llama3-405b", "dgx-h100", 2048))
+
+    with pytest.raises(ScenarioError, match=r"^--seconds: .* \(allow more time, or fix keys"):
+        new_scenario(draft, 0.5)
+
+
+def test_the_usual_framework_of_a_machine_is_named():
+    """Two machines whose usual frameworks differ were compared without a word of it."""
+    texts = [
+        step_draft(Machine("llama3-8b", name, 1)).assumed["framework"]
+        for name in ("dgx-h100", "mi300x-roce")
+    ]
+
+    assert texts[0].startswith("megatron-core, the usual one")
+    assert texts[1].startswith("torchtitan-rocm6, the usual one")
+    assert all("compared with one --framework" in text for text in texts)
 
 
 @pytest.mark.large

@@ -41,7 +41,7 @@ def new(
     engine: Annotated[str | None, option("NAME", "Engine of a service [vllm].")] = None,
     settings: Settings = None,
     seconds: Annotated[
-        float, typer.Option(metavar="S", help="End the search with the best so far [s].")
+        float, typer.Option(metavar="S", help="End with the best so far, to within a layout [s].")
     ] = 30.0,
     out: Annotated[
         Path | None, option("PATH", "File to write [MODEL-CLUSTER.yaml].", "--out", "-o")

@@ -13,6 +13,7 @@ from clustersim.memory.verdict import Verdict
 from clustersim.scenario.load import Loaded
 from clustersim.simulation.step.result import Result
 from clustersim.simulation.step.simulate import simulate_if_it_fits
+from clustersim.studies.search import Deadline
 from clustersim.units import GIB, format_seconds
 
 
@@ -36,15 +37,18 @@ class Alternative:
     words: str
 
 
-def alternatives(best: Loaded, step_time: float) -> Iterator[Alternative]:
-    """Yield the neighbours of a layout that are allowed, with what each would cost.
+def alternatives(best: Loaded, step_time: float, deadline: Deadline) -> Iterator[Alternative]:
+    """Yield the neighbours of a layout that are allowed, with what each would cost, in a time.
 
     Parameters
     ----------
     best : the scenario of the layout
     step_time : of that layout [s]
+    deadline : after which no further one is replayed
     """
     for key, changes in _neighbours(best):
+        if not deadline.remaining:
+            return
         try:
             found = simulate_if_it_fits(best.changed(changes))
         except (PlanError, ScenarioError):

@@ -19,11 +19,18 @@ from clustersim.simulation.limits import Limits
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.new.alternatives import Alternative, alternatives
 from clustersim.studies.new.draft import Draft
-from clustersim.studies.search import RankedLayout, SearchAnswer, search
+from clustersim.studies.search import (
+    MORE_TIME,
+    Deadline,
+    RankedLayout,
+    SearchAnswer,
+    TimeOverError,
+    search,
+)
 from clustersim.units import counted
 
 SECONDS: Final = 30.0
-"""Time after which a search ends with the best so far [s]."""
+"""Time after which the best so far is the answer [s]."""
 
 
 @record
@@ -52,15 +59,15 @@ def new_scenario(draft: Draft, seconds: float = SECONDS) -> NewScenario:
 
     Parameters
     ----------
-    seconds : time after which the search ends with the best so far [s]
+    seconds : time after which it ends with the best so far, to within a layout [s]
 
     Raises
     ------
     ScenarioError, CatalogError
         in one line, for invalid input, and where no layout fits in memory.
     """
-    served = "load" in draft.data
-    answer, faster = _with_margin(draft, seconds)
+    served, deadline = "load" in draft.data, Deadline(seconds)
+    answer, faster = _with_margin(draft, deadline)
     if answer.scenario is None:
         raise ScenarioError(_why_none(answer, draft))
     data = dict(answer.scenario)
@@ -72,29 +79,31 @@ def new_scenario(draft: Draft, seconds: float = SECONDS) -> NewScenario:
     found: tuple[Alternative, ...] = ()
     if isinstance(answer.best, RunAnswer):
         best: Loaded = from_mapping("new", {**data, "assumed": {}}, folder=Path())
-        found = tuple(alternatives(best, answer.best.step_time_s))
+        found = tuple(alternatives(best, answer.best.step_time_s, deadline))
     return NewScenario(data, answer, found, faster)
 
 
-def _with_margin(draft: Draft, seconds: float) -> tuple[SearchAnswer, RankedLayout | None]:
+def _with_margin(draft: Draft, deadline: Deadline) -> tuple[SearchAnswer, RankedLayout | None]:
     """Return the search of the best layout with more room than the errors of predicted memory.
 
-    Where no layout has that room, it is the best of those that fit.  The second value is the best
-    layout without that room, where it is another one.
+    Where no layout has that room, or the time is over, it is the best of those that fit.  The
+    second value is the best layout without that room, where it is another one.
     """
-    plain = _searched(draft, seconds)
+    plain = _searched(draft, deadline)
     best = plain.best
     if not isinstance(best, RunAnswer) or not best.memory.tight or best.memory.errors.above is None:
         return plain, None
     if plain.roomy is None and plain.roomy_proven:
         return plain, None
     room = best.memory.capacity_bytes / best.memory.errors.above
-    remaining = max(seconds - plain.wall_s, seconds / 2)
-    within = _searched(draft, remaining, {"memory_peak_bytes": room})
+    try:
+        within = _searched(draft, deadline, {"memory_peak_bytes": room})
+    except TimeOverError:
+        return plain, None
     return (plain, None) if within.best is None else (within, plain.ranked[0])
 
 
-def _searched(draft: Draft, seconds: float, limits: Limits = ()) -> SearchAnswer:
+def _searched(draft: Draft, deadline: Deadline, limits: Limits = ()) -> SearchAnswer:
     return search(
         draft.data,
         devices=draft.devices if "load" in draft.data else None,
@@ -102,7 +111,7 @@ def _searched(draft: Draft, seconds: float, limits: Limits = ()) -> SearchAnswer
         free=draft.free,
         limits=limits,
         settings=[*changes_of(draft.fixed), *draft.changes],
-        seconds=seconds,
+        seconds=deadline.remaining,
         top=2,
         jobs=1,
     )
@@ -140,6 +149,8 @@ def _why_none(answer: SearchAnswer, draft: Draft) -> str:
     """Return why there is no layout, and what to change."""
     counts, use, load = answer.layouts, draft.data["cluster"], draft.data.get("load", {})
     model, machine = draft.data["model"], f"on {draft.devices:,} devices of {use['name']}"
+    if counts.open:
+        return f"--seconds: the time was over before a layout was replayed that fits ({MORE_TIME})"
     examined = counts.possible - counts.excluded - counts.memory - counts.open
     if "rate" in load and examined > 0:
         remedies = ["more nodes", "a lower rate", "a smaller model", *_remedies(draft)]

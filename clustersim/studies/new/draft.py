@@ -146,7 +146,8 @@ def step_draft(
     devices, tokens = use.nodes * use.node.devices, sequence or usual_sequence(model.sequence)
     if framework is None:
         assumed["framework"] = (
-            f"the usual one of machines with {library.name}; --framework names another"
+            f"{profile}, the usual one of machines with {library.name}; others have others, so"
+            " that machines are compared with one --framework"
         )
     if sequence is None:
         assumed["batch.sequence"] = _sequences(model, tokens)

@@ -72,14 +72,15 @@ def rows(new: NewScenario) -> list[Row]:
     answer = new.search
     assert answer.best is not None, "a layout fits"
     best = answer.ranked[0]
+    software = new.scenario.get("framework") or new.scenario.get("engine")
     return [
         Row("predicted", summary(answer.kinds, best.measures, answer.by) + _interval(answer)),
-        Row("layout", format_layout(best.set_) + _devices(answer)),
+        Row("layout", f"{format_layout(best.set_)}{_devices(answer)}, with {software}"),
         Row("why", f"the best by {_objective(answer)} of {_searched(answer)}{_gap(answer)}"),
         Row("second best", _second(answer)),
         Row("memory", answer.best.memory.verdict + _room(answer), caution=best.tight),
         *([Row("offload", answer.offload_text, caution=True)] if answer.offload else []),
-        *_faster(new),
+        *_others(new),
         Row("searched", f"{SPACE['service' in answer.kinds]}; all: clustersim search"),
         *(Row("assumed", f"{key}: {why}") for key, why in new.scenario.get("assumed", {}).items()),
     ]
@@ -142,19 +143,23 @@ def _devices(answer: SearchAnswer) -> str:
     return f" ({best.counts.devices:,} of {counted(most, 'device')})"
 
 
-def _faster(new: NewScenario) -> Iterator[Row]:
-    """Yield the best layout with less room in memory than the errors of predictions."""
-    if new.faster is not None:
-        layout, gain = format_layout(new.faster.set_), new.search.ranked[0]
-        speed = new.search.measure.text(new.faster.value)
-        change = f"{100 * (new.faster.value / gain.value - 1):.1f} % more"
-        yield Row("less room", f"{layout}: {speed}, {change}, with less room than such errors")
+def _others(new: NewScenario) -> Iterator[Row]:
+    """Yield the best layout with less room in memory than the errors of predictions, or more."""
+    for label, other in (("less", new.faster), ("more", new.search.roomy)):
+        if other is not None:
+            speed = new.search.measure.text(other.value)
+            change = 100 * (other.value / new.search.ranked[0].value - 1)
+            text = f"{format_layout(other.set_)}: {speed}, {abs(change):.1f} %"
+            text += f" {'more' if change > 0 else 'less'}, with {label} room than such errors"
+            yield Row(f"{label} room", text)
 
 
 def _gap(answer: SearchAnswer) -> str:
     """Return how sure that is; the search may have ended before all were examined."""
-    if answer.gap is None or not answer.layouts.open:
+    if not answer.layouts.open:
         return ", with proof"
+    if answer.gap is None:
+        return "; the time was over before all of them had a bound"
     most = ceil(1000 * answer.gap) / 10  # no gap is 0.0 %
     return f"; the time was over, another one is better by at most {most:.1f} %"
 

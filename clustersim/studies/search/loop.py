@@ -30,6 +30,10 @@ POLL: Final = 1.0
 """Time between two looks at the clock while runs are computed [s]."""
 
 
+MORE_TIME: Final = "allow more time, or fix keys of the layout with --set"
+"""What helps where the time of a search was over before it had an answer."""
+
+
 class TimeOverError(ScenarioError):
     """The time of a search is over before anything is known."""
 
@@ -199,8 +203,8 @@ class Deadline:
             raise TimeOverError("the search was stopped before any layout was replayed")
         if not self.remaining:
             raise TimeOverError(
-                f"--seconds {self.seconds:g}: the bounds of the first layouts take longer, so that"
-                " none was replayed (allow more time, or fix keys of the layout with --set)"
+                "--seconds: the bounds of the first layouts take longer, so that none was replayed"
+                f" ({MORE_TIME})"
             )
 
 
