@@ -44,7 +44,8 @@ PLAIN: Final[Mapping[str, Any]] = {
     "plan.attention_data": 1,
     "plan.replicas": 1,
 }
-"""Values with which a key has no effect, so that it needs no argument."""
+"""Values with which a key has no effect, so that it needs no argument, unless a table of a program
+lists the values that it has."""
 
 
 @dataclass(frozen=True)
@@ -120,13 +121,13 @@ def job_arguments(loaded: Launched, launch: LaunchArguments) -> Arguments:
     return _arguments(loaded, launch, job_values(loaded, launch) | layout_values(loaded))
 
 
-def has_argument(launch: LaunchArguments, key: str, value: Any) -> bool:
-    """Return whether a value of a key of a layout can be launched.
+def has_argument(launch: LaunchArguments, key: str, value: Any, stated: Mapping[str, str]) -> bool:
+    """Return whether a value of a key of a layout can be launched next to some stated ones.
 
     A value without effect needs no argument, nor does a key that follows from others, or that other
     files state.
     """
-    if _needs_none(launch, key, value):
+    if _needs_none(launch, key, value) or (stated and not has_effect(key, stated)):
         return True
     plain = [*value] if isinstance(value, tuple) else value
     return _argument(launch, key, plain, {}) is not None
@@ -166,7 +167,9 @@ def _released(model: ModelRecord) -> dict[str, str]:
 def _needs_none(launch: LaunchArguments, key: str, value: Any) -> bool:
     """Return whether a value without an argument is launched all the same."""
     others = {**(launch.derived or {}), **(launch.elsewhere or {})}
-    return key in others or PLAIN.get(key, ...) == value
+    table = _texts(launch).get(key)
+    listed = isinstance(table, Mapping) and "other" not in table
+    return key in others or (PLAIN.get(key, ...) == value and not listed)
 
 
 def reason_of(launch: LaunchArguments, key: str) -> str:

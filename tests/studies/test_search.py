@@ -264,7 +264,7 @@ def test_rules_exclude_what_cannot_be_built(tmp_path):
     kept = {json.dumps(layout.settings) for layout in layouts_of(space)}
     valid = 0
     for degrees, (micro, shared), shape in product(
-        choices.degrees, choices.microbatches, choices.shapes
+        choices.degrees, choices.microbatches(1), choices.shapes
     ):
         layout = Layout(Cell(Mesh(*degrees), micro, shared), shape)
         try:
@@ -887,16 +887,31 @@ def test_the_scenario_of_the_best_layout_runs_alike(capsys, tmp_path):
     assert load(best).scenario.devices == 16
 
 
-def test_only_layouts_that_can_be_launched_are_searched():
-    """With a program, each layout that is replayed has an argument for each of its values."""
-    answer = search(
-        "frontier-22b", program="deepspeed", settings={"batch.global": 8}, top=3, jobs=1
-    )
+@pytest.mark.parametrize(
+    ("program", "changes", "degrees"),
+    [
+        ("deepspeed", {"batch.global": 8}, {1}),
+        (
+            "torchtitan",
+            {"batch.global": 8, "framework": "torchtitan", "precision": "bf16", "cluster": "selene",
+             "cluster.nodes": 1, "model": "llama3-8b"},
+            {1, 2},
+        ),
+    ],
+)  # fmt: skip
+def test_only_layouts_that_can_be_launched_are_searched(program, changes, degrees):
+    """With a program, each layout that is replayed has an argument for each of its values.
 
-    assert answer.best is not None
+    Ranks of tensor groups of torchtitan always share tokens, and single ones have none to share.
+    """
+    free = [f"plan.tensor={','.join(map(str, degrees))}"]
+    fixed = {**changes, "batch.micro": 1, "plan.layers": "even"}
+    answer = search("frontier-22b", program=program, settings=fixed, free=free, top=8, jobs=1)
+
+    assert {one.set_["plan.tensor"] for one in answer.ranked} == degrees
     for one in answer.ranked:
-        best = load("frontier-22b", one.set_)
-        assert layout_arguments(best, launch_of(best, "deepspeed")).missing == {}
+        best = load("frontier-22b", {**fixed, **one.set_})
+        assert layout_arguments(best, launch_of(best, program)).missing == {}
 
 
 def test_layouts_were_paragraphs_each_twice(found):

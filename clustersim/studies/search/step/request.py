@@ -195,9 +195,9 @@ class StepRequest:
             raise PlanError("\n".join(problems))
         launch = None if self.program is None else launch_of(loaded, self.program)
 
-        def allowed(key: str, value: Any) -> bool:
+        def allowed(key: str, value: Any, stated: Mapping[str, str]) -> bool:
             plain = recompute_value(value) if isinstance(value, Recompute) else value
-            launched = launch is None or has_argument(launch, key, plain)
+            launched = launch is None or has_argument(launch, key, plain, stated)
             return launched and allows(self.ranges, key, value)
 
         choices = Choices(loaded, self.fixed, self.freed.values, allowed)

@@ -58,12 +58,17 @@ FREE: Final = (
 """Keys that a search chooses unless they are fixed."""
 
 
-Allows = Callable[[str, Any], bool]
+Stated = Mapping[str, str]
+"""Values of other keys, as arguments of a program have them."""
+
+Allows = Callable[[str, Any, Stated], bool]
+
+NONE_STATED: Final[Stated] = {}
 
 NO_VALUES: Final[Mapping[str, Sequence[Any]]] = {}
 
 
-def any_value(key: str, value: Any) -> bool:
+def any_value(key: str, value: Any, stated: Stated) -> bool:
     """Return that a key may have a value."""
     return True
 
@@ -102,7 +107,7 @@ class Choices:
     ----------
     fixed : keys that keep the value of the scenario
     values : values of keys, instead of those that are generated
-    allows : whether a key may have a value
+    allows : whether a key may have a value next to stated ones
     """
 
     def __init__(
@@ -115,12 +120,14 @@ class Choices:
         self._loaded, self._given, self._fixed = loaded, loaded.scenario, frozenset(fixed)
         self._values, self._allows = values, allows
 
-    def _of(self, key: str, own: Any, generated: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the values of a key: the scenario's own where it is fixed."""
+    def _of(
+        self, key: str, own: Any, generated: Sequence[Any], stated: Stated = NONE_STATED
+    ) -> tuple[Any, ...]:
+        """Return the values of a key next to stated ones; the scenario's own where it is fixed."""
         if key in self._fixed:
             return (own,)
         values = dict.fromkeys(self._values.get(key, generated))
-        return tuple(value for value in values if self._allows(key, value))
+        return tuple(value for value in values if self._allows(key, value, stated))
 
     @property
     def own(self) -> "Choices":
@@ -141,9 +148,12 @@ class Choices:
     @property
     def count(self) -> int:
         """Layouts that divisibility generates."""
-        below = len(self.microbatches) * len(self.shardings) * len(self.shapes)
-        meshes = (len(self.orders(each)) * len(self.methods_of(each)) for each in self.degrees)
-        return below * len(self.experts) * sum(meshes)
+        below = len(self.shardings) * len(self.shapes) * len(self.experts)
+        meshes = (
+            len(self.orders(each)) * len(self.methods_of(each)) * len(self.microbatches(each[0]))
+            for each in self.degrees
+        )
+        return below * sum(meshes)
 
     @cached_property
     def degrees(self) -> list[tuple[int, int, int, int]]:
@@ -194,15 +204,18 @@ class Choices:
             return [()]
         several = [axis for axis, degree in zip(AXES, degrees, strict=True) if degree > 1]
         orders = permutations(several)
-        return [order for order in orders if self._allows("plan.placement", order)]
+        return [order for order in orders if self._allows("plan.placement", order, NONE_STATED)]
+
+    def microbatches(self, tensor: int) -> list[tuple[int, bool]]:
+        """Return sequences of a microbatch, and whether some tensor ranks share tokens."""
+        own, stated = self._given.plan.sequence_parallel, {"plan.tensor": f"{tensor}"}
+        shared = self._of("plan.sequence_parallel", own, (False, True), stated)
+        return [*product(self._sizes, shared)]
 
     @cached_property
-    def microbatches(self) -> list[tuple[int, bool]]:
-        """Sequences of a microbatch, and whether tensor ranks share tokens."""
-        batch, plan = self._given.batch, self._given.plan
-        sizes = self._of("batch.micro", batch.micro, divisors(batch.global_))
-        shared = self._of("plan.sequence_parallel", plan.sequence_parallel, (False, True))
-        return [*product(sizes, shared)]
+    def _sizes(self) -> tuple[int, ...]:
+        batch = self._given.batch
+        return self._of("batch.micro", batch.micro, divisors(batch.global_))
 
     @cached_property
     def shardings(self) -> list[Sharding]:
@@ -306,9 +319,10 @@ class Space:
     def _meshes(self) -> Iterator[tuple[Mesh, list[tuple[str, ...]]]]:
         """Yield meshes without an order, each with all its orders."""
         choices = self.choices
-        below = len(choices.microbatches) * len(choices.shardings) * len(choices.shapes)
         for degrees in choices.degrees:
             orders = choices.orders(degrees)
+            below = len(choices.microbatches(degrees[0])) * len(choices.shardings)
+            below *= len(choices.shapes)
             for method, (expert, each) in product(choices.methods_of(degrees), choices.experts):
                 mesh = Mesh(*degrees, method, expert, each)
                 if problem := self.rules.of_mesh(mesh):
@@ -318,7 +332,7 @@ class Space:
 
     def _cells(self, mesh: Mesh, orders: int) -> Iterator[Cell]:
         below = orders * len(self.choices.shardings) * len(self.choices.shapes)
-        for micro, shared in self.choices.microbatches:
+        for micro, shared in self.choices.microbatches(mesh.tensor):
             cell = Cell(mesh, micro, shared)
             if problem := self.rules.of_cell(cell):
                 self.excluded[problem] += below
