@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from clustersim.catalog.finding import entry_names
 from clustersim.exporters import export
 from clustersim.importers.launch.serving import catalogue_model
+from clustersim.importers.launch.torchtitan_source import REGISTRY
 from clustersim.scenario.entries import entry
 from clustersim.scenario.load import load, load_any
 from clustersim.simulation.service.serve import serve
@@ -136,6 +137,20 @@ def test_weights_as_they_were_released_need_no_argument(program, model, precisio
 
     assert "--quantization" not in exported.text
     assert [*exported.not_expressed] == missing
+
+
+@pytest.mark.parametrize("config", REGISTRY)
+def test_a_model_of_the_registry_of_torchtitan_comes_back(config, tmp_path):
+    """A Qwen3 that was imported from torchtitan had no flavor of torchtitan."""
+    module = config.partition("_")[0]
+    command = f"torchrun --nproc-per-node 8 -m torchtitan.train --module {module} --config {config}"
+    file = tmp_path / "job.sh"
+    file.write_text(f"{command}\n", encoding="utf-8")
+    given = load_any(file, ["cluster.name=dgx-h100", "cluster.nodes=8"])
+    exported = export(given, "torchtitan")
+
+    assert "model.name" not in stated_keys(exported)
+    assert launched(exported, tmp_path).scenario.model == given.scenario.model
 
 
 def test_a_name_on_hugging_face_is_found_as_its_file():
