@@ -89,6 +89,7 @@ def answer(parts, *, tokens=2**20, devices=8, name="made-up", fits=True, link="n
         power_w=PowerAnswer(1000.0 * devices, 1000.0 * devices, {}, 1200.0 * devices),
         energy_per_step_j=1000.0 * devices * step,
         usd_per_hour=2.0 * devices,
+        quotes=1,
     )
 
 
@@ -172,7 +173,7 @@ def service(token, *, first=None, devices=8, fits=True, name="made-up"):
         "energy": ServiceEnergy(
             1e3 * devices, 1e3, 1e3 / rate, rate / 1e3, 2 * rate / 1e3, 1.2e3 * devices
         ),
-        "cost": ServiceCost(2.0, "a quote", 1.0, rate * 1800 / devices, rate * 3600 / devices),
+        "cost": ServiceCost(2.0, "a quote", 1.0, rate * 1800 / devices, rate * 3600 / devices, 1),
     }
     return ServeAnswer(**(empty | rest | numbers | {"expectations": ()}))
 

@@ -40,11 +40,13 @@ class Price:
     usd_per_device_hour : the rate, without electricity if purchased [USD/h]
     term : how it is paid for; ``stated`` for a rate of the user
     quote : the quotes that it is from, with their dates
+    quotes : how many these are; None for a rate of the user
     """
 
     usd_per_device_hour: float
     term: str
     quote: str
+    quotes: int | None = None
 
     @property
     def text(self) -> str:
@@ -88,9 +90,8 @@ def price_of(accelerator: str, term: str, years: float = assumed_years_of_use) -
     found = _latest([(day, rate) for day, rate in quoted if rate is not None])
     if not found:
         return None
-    return Price(
-        median(rate for _, rate in found), term, f"{_sample(found)}{_range(found, 'USD/h')}"
-    )
+    quote = f"{_sample(found)}{_range(found, 'USD/h')}"
+    return Price(median(rate for _, rate in found), term, quote, len(found))
 
 
 def _purchase(record: PricesRecord, years: float) -> Price | None:
@@ -104,7 +105,7 @@ def _purchase(record: PricesRecord, years: float) -> Price | None:
     what = "share of a system" if systems else "device alone"
     sample = f"{_sample(latest)}{_range(latest, 'USD')}"
     quote = f"{what} at {usd:,.0f} USD over {years:g} years, {sample}"
-    return Price(usd / years / HOURS_A_YEAR, "purchase", quote)
+    return Price(usd / years / HOURS_A_YEAR, "purchase", quote, len(latest))
 
 
 def _sample(quotes: Sequence[tuple[str, float]]) -> str:

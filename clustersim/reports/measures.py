@@ -14,7 +14,9 @@ from clustersim.simulation.expectations import Expectation
 from clustersim.simulation.measures import (
     BRIEF,
     HEADLINES,
+    MONEY,
     QUEUE_GROWTH,
+    QUOTES,
     Account,
     Kind,
     Measure,
@@ -79,7 +81,8 @@ def headlines(
 ) -> list[Measure]:
     """Return the measures of a table: some first, then the headlines that any answer has.
 
-    Where the queue of a service grows, its growth is the last one.
+    Where the queue of a service grows, its growth is the last one; where one of some prices is a
+    single quote, the number of quotes of each follows.
 
     Parameters
     ----------
@@ -89,6 +92,8 @@ def headlines(
     table, present = measures_of(kinds), {name for each in numbers for name in each}
     unstable = any(each.get(QUEUE_GROWTH) for each in numbers)
     names = [*first, *(name for kind in kinds for name in of[kind]), *[QUEUE_GROWTH] * unstable]
+    if {*MONEY} & {*names} & present and any(each.get(QUOTES) == 1 for each in numbers):
+        names.append(QUOTES)
     found = [table.named(name) for name in dict.fromkeys(names) if name in present]
     return [measure for measure in found if measure is not None]
 

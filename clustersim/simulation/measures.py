@@ -20,6 +20,7 @@ from clustersim.records import dataclass
 from clustersim.units import (
     GIB,
     PERCENTILES,
+    counted,
     format_joules,
     format_kg,
     format_kwh,
@@ -124,6 +125,13 @@ def _with(unit: str) -> Callable[[float], str]:
     return lambda value: f"{format_number(value)} {unit}"
 
 
+def _quotes(number: float) -> str:
+    return counted(round(number), "quote")
+
+
+QUOTES: Final = "price_quotes"
+"""The measure that counts the quotes of which a price is the median."""
+
 _MORE, _LESS = True, False
 _OF_STEP: Final = ("step", "token")
 _OF_WORK: Final = ("token", "step")
@@ -173,6 +181,7 @@ def _of_a_step() -> Iterable[Measure]:
          _with("tokens/J"), ""),
         ("usd_per_hour", "price of an hour", "USD/h", "USD/h", _LESS, _OF_WORK,
          _with("USD/h"), ""),
+        (QUOTES, "price from", "price from", "", None, _OF_WORK, _quotes, ""),
         ("tokens_per_dollar", "tokens per dollar", "tokens/USD", "tokens/USD", _MORE, _OF_WORK,
          _with("tokens/USD"), ""),
     ):  # fmt: skip
@@ -239,6 +248,7 @@ def _of_a_service() -> Iterable[Measure]:
          _with("tokens/J")),
         ("output_tokens_per_usd", "tokens per dollar", "tokens/USD", "tokens/USD", _MORE,
          _with("tokens/USD")),
+        (QUOTES, "price from", "price from", "", None, _quotes),
         ("sustainable_rate", "sustainable rate", "sustains", "requests/s", _MORE,
          _with("requests/s")),
         (QUEUE_GROWTH, "growth of the queue", "queue", "requests/s", None, _growth),

@@ -277,7 +277,7 @@ def test_tokens_per_dollar_left_out_the_electricity_that_the_cost_of_a_run_inclu
 
 
 def test_a_single_quote_is_not_ranked_in_silence_with_the_median_of_ten(tmp_path):
-    """The rate of each accelerator has its quotes: H200 was three times as dear by one of them."""
+    """Rate and row of each accelerator have its quotes: H200 was three times as dear by one."""
     over = {"cluster.name": ["dgx-h200", "dgx-h100"], "plan.tensor": [2]}
     answer = sweep(small(tmp_path), over=over, by="tokens_per_dollar", jobs=1)
     first, second = answer.rate.split("; ")
@@ -286,6 +286,9 @@ def test_a_single_quote_is_not_ranked_in_silence_with_the_median_of_ten(tmp_path
     assert second.startswith(
         "h200-sxm 10.6 USD per device and hour, on-demand: a single quote of 2025"
     )
+    [(_, (heads, *lines)), *_] = layout_tables(answer)
+    column = heads.index("price from")
+    assert [line[column] for line in lines] == ["10 quotes", "1 quote"]
 
 
 def test_a_sweep_without_a_valid_combination_does_not_blame_memory(tmp_path):

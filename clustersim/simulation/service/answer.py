@@ -10,7 +10,7 @@ from clustersim.answers import record
 from clustersim.cost.prices import NO_SITE
 from clustersim.metrics.prediction_interval import Bounds, NearRun
 from clustersim.simulation.expectations import Expectation
-from clustersim.simulation.measures import QUANTILES, QUEUE_GROWTH, Account, Kind
+from clustersim.simulation.measures import QUANTILES, QUEUE_GROWTH, QUOTES, Account, Kind
 from clustersim.simulation.published import PublishedCheck
 from clustersim.units import format_number
 
@@ -223,6 +223,7 @@ class ServiceCost:
     usd_per_million_output_tokens : cost of a million output tokens [USD]
     output_tokens_per_usd : output tokens for a dollar
     total_tokens_per_usd : the same with the tokens of prompts
+    quotes : how many quotes these are; null for a stated rate
     """
 
     usd_per_device_hour: float
@@ -230,6 +231,7 @@ class ServiceCost:
     usd_per_million_output_tokens: float
     output_tokens_per_usd: float
     total_tokens_per_usd: float
+    quotes: int | None = None
 
     @property
     def rate_text(self) -> str:
@@ -440,6 +442,7 @@ class ServeAnswer:
             "site_power_w": None if energy is None else energy.site_power_w,
             "output_tokens_per_joule": None if energy is None else energy.output_tokens_per_joule,
             "output_tokens_per_usd": None if cost is None else cost.output_tokens_per_usd,
+            QUOTES: None if cost is None else cost.quotes,
             **_times("ttft", self.ttft_s),
             **_times("tpot", self.tpot_s),
             **_times("latency", self.latency_s),

@@ -121,4 +121,5 @@ def service_cost(
         usd_per_million_output_tokens=1e6 / output,
         output_tokens_per_usd=output,
         total_tokens_per_usd=total,
+        quotes=price.quotes,
     )

@@ -15,7 +15,7 @@ from clustersim.metrics.communication import ExposedCommunication, GroupLinks, H
 from clustersim.metrics.prediction_interval import Bounds, Interval, NearRun
 from clustersim.program.program import Limit
 from clustersim.simulation.expectations import Expectation
-from clustersim.simulation.measures import Account, Kind
+from clustersim.simulation.measures import QUOTES, Account, Kind
 from clustersim.simulation.published import PublishedCheck
 from clustersim.simulation.training_run.answer import RunMeasures
 from clustersim.traffic import link_text
@@ -246,6 +246,7 @@ class RunAnswer:
     usd_per_hour : price of an hour by `costs`, with electricity of the site of a purchase; null
         where none is known, and outside of studies unless the scenario expects one [USD/h]
     rate : rate of a device with the quotes that it is from; null where `usd_per_hour` is
+    quotes : how many these are; null for a stated rate as well
     unavailable : why values are null, by key: `usd_per_hour` in a study
     expectations : limits of the section `expect` of the scenario, and whether each is held
     nearest : measured runs that are most like this one, with the errors of their predictions
@@ -284,6 +285,7 @@ class RunAnswer:
     training: RunMeasures | None = None
     usd_per_hour: float | None = None
     rate: str | None = None
+    quotes: int | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
     expectations: tuple[Expectation, ...] = ()
     nearest: tuple[NearRun, ...] = ()
@@ -343,6 +345,8 @@ class RunAnswer:
         if self.usd_per_hour is not None:
             numbers["usd_per_hour"] = self.usd_per_hour
             numbers["tokens_per_dollar"] = self.tokens_per_s * HOUR / self.usd_per_hour
+        if self.quotes is not None:
+            numbers[QUOTES] = self.quotes
         return numbers
 
     def accounts(self) -> tuple[Account, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from clustersim.answers import Presentable, answer_from
 from clustersim.catalog.facts import STATED, stated_keys
@@ -18,7 +18,7 @@ from clustersim.metrics.energy import PowerTrace, StepEnergy, power_trace, step_
 from clustersim.metrics.prediction_interval import Bounds, Interval, NearRun, shipped_nearest
 from clustersim.program.program import Program
 from clustersim.records import dataclass
-from clustersim.scenario.costs import rate_text, site_watts, usd_per_hour
+from clustersim.scenario.costs import rate_of, rate_text, site_watts, usd_per_hour
 from clustersim.scenario.load import Loaded
 from clustersim.scenario.schema import Scenario
 from clustersim.scenario.traits import step_traits
@@ -42,6 +42,10 @@ from clustersim.workload.routing import Routing
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+NO_PRICE: Final = dict.fromkeys(("usd_per_hour", "rate", "quotes"))
+"""Keys of the price of an answer that has none."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -322,15 +326,17 @@ class Result(Presentable):
         """Price of an hour with its quotes, or why it has none, by key of the answer."""
         price, costs = self.usd_per_hour, self.scenario.costs
         if isinstance(price, str):
-            return {"usd_per_hour": None, "rate": None, "unavailable": {"usd_per_hour": price}}
-        rate = rate_text(costs, self.scenario.cluster.node.accelerator.name)
-        return {"usd_per_hour": price, "rate": rate, "unavailable": {}}
+            return {**NO_PRICE, "unavailable": {"usd_per_hour": price}}
+        name = self.scenario.cluster.node.accelerator.name
+        text, rate = rate_text(costs, name), rate_of(costs, name)
+        quotes = None if isinstance(rate, str) else rate.quotes
+        return {"usd_per_hour": price, "rate": text, "quotes": quotes, "unavailable": {}}
 
     def _expected_price(self) -> dict[str, Any]:
         """Return the price of the devices, or why it has none, where an expectation is about it."""
         if any(line.measure and line.measure.name in MONEY for line in self.expected):
             return self.priced
-        return {"usd_per_hour": None, "rate": None, "unavailable": {}}
+        return {**NO_PRICE, "unavailable": {}}
 
     @cached_property
     def frame(self) -> "pd.DataFrame":
