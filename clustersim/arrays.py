@@ -118,7 +118,8 @@ def multisets(owner: Integers, items: Integers, owners: int) -> Integers:
 
 def add_hashes(numbers: Integers, owner: Integers, items: Integers) -> None:
     """Add the hashes of items to the numbers of their owners, as `multisets`."""
-    np.add.at(numbers.view(np.uint64), owner, mixed(items.view(np.uint64)))  # which wraps around
+    hashes = mixed(items.astype(np.int64, copy=False).view(np.uint64))
+    np.add.at(numbers.view(np.uint64), owner, hashes)  # which wraps around
 
 
 def mixed(values: Hashes) -> Hashes:

@@ -229,8 +229,10 @@ def _links(cluster: Cluster, groups: Groups, *, closed: bool) -> tuple[Narrowest
     pairs = slice(None) if closed else slice(None, -1)
     routes = cluster.routes(groups[:, pairs].ravel(), following[:, pairs].ravel())
     narrowest: dict[str, float] = {}
-    for link in cluster.links.examples(ranked(routes.links)[0]):
-        kind, wide = cluster.links.kinds[link], float(cluster.links.capacities[link])
+    examples = cluster.links.examples(ranked(routes.links)[0])
+    bandwidths = cluster.links.bandwidths(np.array(examples, dtype=np.int64)).tolist()
+    for link, wide in zip(examples, bandwidths, strict=True):
+        kind = cluster.links.kinds[link]
         narrowest[kind] = min(wide, narrowest.get(kind, wide))
     ordered = sorted(narrowest.items(), key=lambda item: (item[1], item[0]))
     return tuple(NarrowestLink(kind, bandwidth) for kind, bandwidth in ordered)

@@ -91,7 +91,7 @@ class Compilation:
     @cached_property
     def replicas(self) -> ReplicaTraffic:
         """The traffic of all replicas, of which some may be folded."""
-        links = self._job.cluster.links
+        links = self._job.cluster.loaded
         return ReplicaTraffic([self.traffic], links.capacities, links.names)
 
     @property

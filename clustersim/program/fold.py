@@ -346,7 +346,7 @@ class Crossings:
 def _crossings(tables: Sequence[Numbered], index: Integers) -> Crossings:
     """Return all crossings, links by their place among those that are coloured."""
     entries = sum(len(table.crossings.links) for table, _ in tables)
-    kinds, replicas, links = (np.empty(entries, dtype=np.int64) for _ in range(3))
+    kinds, replicas, links = (np.empty(entries, dtype=np.int32) for _ in range(3))
     first = 0
     for kind, replica, crossed in _kinds(tables):
         own = slice(first, first + len(kind))
@@ -370,7 +370,7 @@ def _kinds(tables: Iterable[Numbered]) -> Iterator[tuple[Integers, Integers, Int
 
 def _paired(kind: Integers, colour: Integers) -> Integers:
     """Return a number for each pair."""
-    pairs: Integers = kind * (colour.max(initial=0) + 1) + colour
+    pairs: Integers = kind.astype(np.int64) * (int(colour.max(initial=0)) + 1) + colour
     return pairs
 
 

@@ -128,6 +128,11 @@ class Job:
         parts = (np.flatnonzero(kinds == kind) for kind in range(kinds.max() + 1))
         return [(part, self._communicator(groups[part])) for part in parts]
 
+    @property
+    def fills_nodes(self) -> bool:
+        """Whether the devices of a cell may be all of their nodes, of several each."""
+        return self.cluster.node.devices > 1 and not self.plan.cell % self.cluster.node.devices
+
     @cached_property
     def device(self) -> Accelerator:
         """The slowest of its devices, which all others wait for."""

@@ -146,7 +146,7 @@ class TracedProgram:
     @property
     def carried(self) -> tuple[Integers, Floats]:
         """Bytes of one pass on each link that it uses, by number [B]."""
-        totals = np.zeros(len(self.cluster.links))
+        totals = np.zeros(len(self.cluster.loaded))
         for number, name in self._named.items():
             crossings = self._rows[name].crossings
             moved = self._graph.traffic[number]

@@ -18,6 +18,7 @@ from clustersim.topology.fabrics import build_fabric
 from clustersim.topology.fabrics.fabric import Fabric
 from clustersim.topology.faults import NO_FAULTS, Detours, Fault, Faults, find_faults
 from clustersim.topology.library import Issuer, Library, build_library
+from clustersim.topology.link_bundles import LinkBundles
 from clustersim.topology.link_names import node_links
 from clustersim.topology.link_table import LinkTable
 from clustersim.topology.links import Hop, Port, Route
@@ -47,6 +48,7 @@ class Cluster:
     nodes : number of nodes of the job, which are the first ones of the machine
     links : the links by number, with their payload capacities [B/s]
     faults : links, NICs and cables that carry less than others of their kind
+    bundles : of links, by which loads are; None where they are by links
     kept : what was computed about groups of its devices, whose sizes are their devices
     """
 
@@ -65,6 +67,7 @@ class Cluster:
         self.faults = faults
         self.kept = BoundedCache(MOST_CACHED, MOST_CACHED >> 3)
         self.links = LinkTable(nodes, node.links, len(node.nic_ends), fabric, faults.shares)
+        self.bundles: LinkBundles | None = None
         self._inside = Parts(self._part_inside)
         self._outward = Parts(self._part_to_port)
         self._inward = Parts(self._part_from_port)
@@ -75,6 +78,25 @@ class Cluster:
         self._alive: dict[int, Integers] = {}
         self._ports: dict[int, Port] = {}
         self._relays: dict[tuple[int, int], int] = {}
+
+    def by_bundles(self) -> Cluster | None:
+        """Return the same machine with loads by bundles of links; None where nodes differ."""
+        bundles, kept = self._bundled
+        if bundles is None:
+            return None
+        other = copy(self)
+        other.bundles, other.kept = bundles, kept
+        return other
+
+    @cached_property
+    def _bundled(self) -> tuple[LinkBundles | None, BoundedCache]:
+        """The bundles of its links, and what was computed about groups with loads by them."""
+        return LinkBundles.among(self.links), BoundedCache(MOST_CACHED, MOST_CACHED >> 3)
+
+    @property
+    def loaded(self) -> LinkTable | LinkBundles:
+        """What loads on links are by: the links, or bundles of them."""
+        return self.links if self.bundles is None else self.bundles
 
     def with_accelerator(self, accelerator: Accelerator) -> Cluster:
         """Return the same machine, links and all, with other software on its devices."""

@@ -108,6 +108,27 @@ class LinkTable:
 
     # --- facts -----------------------------------------------------------------------------------
 
+    def bandwidths_of_nodes(self) -> Floats | None:
+        """Return the payload bandwidth of each link of a node, where all nodes are equal [B/s]."""
+        ports = self._fabric.port_bandwidths(self._nodes)
+        if self._shares or self.in_order_of_use or (ports != ports[0]).any():
+            return None
+        inside = np.array([hop.bandwidth for hop in self._inside], dtype=np.float64)
+        return np.concatenate([inside, ports[0], ports[0]])
+
+    def between_switches(self) -> Floats:
+        """Return the payload bandwidth of each link that the fabric numbers itself [B/s]."""
+        return self._steps.bandwidths()
+
+    def bandwidths(self, links: Integers) -> Floats:
+        """Return the payload bandwidth of some links, without an array of all [B/s]."""
+        of_node = None if self._capacities is not None else self.bandwidths_of_nodes()
+        if of_node is None:
+            return self.capacities[links]
+        between = links - self._first_step + self.of_node
+        place = np.where(links < self._first_step, links % self.of_node, between)
+        return np.concatenate([of_node, self.between_switches()])[place]
+
     @property
     def capacities(self) -> Floats:
         """Payload bandwidth of each link [B/s]."""
@@ -165,7 +186,7 @@ class LinkTable:
 
     def examples(self, links: Integers) -> list[int]:
         """Return one of each links of the same kind and capacity, the first each."""
-        facts = np.stack([self.alike(links), self.capacities[links].view(np.int64)])
+        facts = np.stack([self.alike(links), self.bandwidths(links).view(np.int64)])
         _, first = np.unique(facts, axis=1, return_index=True)
         numbers: list[int] = links[np.sort(first)].tolist()
         return numbers

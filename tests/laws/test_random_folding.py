@@ -6,12 +6,15 @@ hosts, and slow and failed NICs.
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
 from clustersim.errors import CatalogError, PlanError, ScenarioError
+from clustersim.program.job import Job
 from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import from_mapping
+from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
 from tests.random_steps import devices_of_node, divisors
 
@@ -140,6 +143,31 @@ def test_random_steps_are_the_same_folded_or_not():
 def test_many_random_steps_are_the_same_folded_or_not(seed):
     """Most of them have replicas that are folded."""
     assert check_folding(CASES, seed) > CASES / 4
+
+
+def test_random_steps_are_the_same_by_links_or_by_bundles_of_them(monkeypatch):
+    """Links of a node that carry the same are one; answers are equal to the bit."""
+    rng, bundled = random.Random(3), list[bool]()
+    while sum(bundled) < 2:
+        step = random_step(rng)
+        try:
+            loaded = from_mapping("random", step)
+            bundles = simulate(loaded)
+        except (CatalogError, PlanError, ScenarioError):
+            continue
+        if not build_job(loaded).fills_nodes:
+            continue
+        with monkeypatch.context() as patch:
+            patch.setattr(Job, "fills_nodes", False)
+            links = simulate(loaded)
+        one, each = bundles.program.carried, links.program.carried
+        bundled.append(one.busiest_numbers < each.busiest_numbers)
+
+        assert replace(bundles, wall=0.0).answer == replace(links, wall=0.0).answer, step
+        assert [*one] == [*each], step
+        assert [use.name for use in one.of_node(1)] == [use.name for use in each.of_node(1)], step
+        assert bundles.program.crossings == links.program.crossings, step
+    assert sum(bundled) < len(bundled)  # others are by links: what these carry differs
 
 
 def test_sends_of_a_tensor_group_followed_each_other_only_if_it_was_folded():

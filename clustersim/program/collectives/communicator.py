@@ -26,6 +26,7 @@ from clustersim.program.collectives.messages import (
     arrangements,
     places_on_machine,
 )
+from clustersim.program.links.together import together
 from clustersim.records import dataclass
 from clustersim.topology.cluster import Cluster
 from clustersim.traffic import (
@@ -319,7 +320,7 @@ class Communicator:
         if key not in self._seconds:
             examples, of_row = self._examples
             load = examples.load(*key)  # its routes may be links that are new
-            seconds = load.seconds_per_byte(self.cluster.links.capacities)
+            seconds = load.seconds_per_byte(self.cluster.loaded.capacities)
             self._seconds[key] = seconds[of_row]
         return self._seconds[key]
 
@@ -379,7 +380,7 @@ class Communicator:
 
         A link between switches that many ranks of a group cross carries as many flows.
         """
-        of_nodes = (p.only(p.links < self.cluster.links.of_nodes) for p in phases)
+        of_nodes = (p.only(p.links < self.cluster.loaded.of_nodes) for p in phases)
         flows = np.max([np.zeros(self.rows), *(p.largest(p.values) for p in of_nodes)], axis=0)
         return np.where(flows > 0, flows, 1.0)
 
@@ -409,9 +410,8 @@ class Communicator:
         """Return the load of messages of some of the groups, of a few rows after another."""
         at_once = max(1, MOST_MESSAGES // max(1, len(groups) * self._messages(sent)))
         firsts = range(0, self.rows, at_once)
-        return stacked(
-            [self._of_rows(self._devices[at : at + at_once, groups], sent) for at in firsts]
-        )
+        parts = (self._of_rows(self._devices[at : at + at_once, groups], sent) for at in firsts)
+        return stacked([together(part, self.cluster) for part in parts])
 
     def _of_rows(self, groups: Integers, sent: Messages) -> LinkRows:
         """Return the load of messages of groups by row, of a few groups after another."""
@@ -434,7 +434,7 @@ class Communicator:
             for link, share in switched(self.cluster, group)
         ]
         row, link, share = (np.array(column) for column in zip(*entries, strict=True))
-        return link_rows(row, link, share, self.rows)
+        return together(link_rows(row, link, share, self.rows), self.cluster)
 
     def _flows(self, algorithm: Algorithm) -> int:
         """Return the number of equal flows that leave a rank or a node."""
@@ -464,7 +464,8 @@ def load_of_messages(
     """
     entering, leaving = sent.source == CROSSBAR, sent.target == CROSSBAR
     direct = ~(entering | leaving)
-    entries = []
+    none = np.zeros(0, dtype=np.int64)
+    entries = [(none, none, np.zeros(0))]  # a reduction in switches alone has no messages
     for chosen, members, link_of in (
         (leaving, sent.source, cluster.to_crossbar),
         (entering, sent.target, cluster.from_crossbar),

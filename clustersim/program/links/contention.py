@@ -133,7 +133,7 @@ class UseTable:
         uses = [self._of([(traffic, 1.0 / plan.chunks)], plan.data) for traffic in sends.values()]
         for stage in range(plan.pipeline):
             uses += [self.inner(stage), self.moves(stage), self.gradients(stage), self.cell(stage)]
-        links = len(self._job.cluster.links)
+        links = len(self._job.cluster.loaded)
         demand, seconds = np.zeros(links), np.zeros(links)
         for use in uses:
             demand += use.demand.totals(links)
@@ -213,7 +213,7 @@ class UseTable:
 
     def _of(self, collectives: Iterable[tuple[TrafficRows, float]], rows: int) -> Uses:
         """Return the use by collectives that run one after another, each a number of times."""
-        capacities = self._job.cluster.links.capacities
+        capacities = self._job.cluster.loaded.capacities
         demands, seconds = [], []
         for traffic, times in collectives:
             crossed = traffic.crossings

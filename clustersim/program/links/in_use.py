@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Floats, Integers, first_of, ranked
+from clustersim.topology.link_bundles import LinkBundles
 from clustersim.topology.link_table import Column, LinkTable
 
 AT_ONCE: Final = 1 << 18
@@ -34,24 +35,58 @@ class LinksInUse(Column[LinkUse]):
 
     Parameters
     ----------
-    links : the links of the machine; None without a machine
-    numbers : of the links, ascending
-    nbytes : payload and protocol of the step on each [B]
+    loaded : the links of the machine, or bundles of them; None without a machine
+    numbers : of these, ascending
+    nbytes : payload and protocol of the step on each link [B]
     """
 
-    def __init__(self, links: LinkTable | None, numbers: Integers, nbytes: Floats) -> None:
-        super().__init__(len(numbers), self._use)
-        self._table, self.numbers, self.nbytes = links, numbers, nbytes
+    def __init__(
+        self, loaded: LinkTable | LinkBundles | None, numbers: Integers, nbytes: Floats
+    ) -> None:
+        count = (
+            int(loaded.sizes(numbers).sum()) if isinstance(loaded, LinkBundles) else len(numbers)
+        )
+        super().__init__(count, self._use)
+        self._table, self._loads = loaded, (numbers, nbytes)
+
+    @property
+    def _loaded(self) -> LinkTable | LinkBundles:
+        assert self._table is not None  # as no link is in use without a machine
+        return self._table
 
     @property
     def _links(self) -> LinkTable:
-        assert self._table is not None  # as no link is in use without a machine
-        return self._table
+        loaded = self._loaded
+        return loaded.links if isinstance(loaded, LinkBundles) else loaded
+
+    @cached_property
+    def _apart(self) -> tuple[Integers, Floats]:
+        """The links by number, and the load of each."""
+        numbers, nbytes = self._loads
+        if not isinstance(self._table, LinkBundles):
+            return numbers, nbytes
+        links, place = self._table.apart(numbers)
+        order = np.argsort(links)
+        return links[order], nbytes[place[order]]
+
+    @property
+    def numbers(self) -> Integers:
+        """The links by number, ascending."""
+        return self._apart[0]
+
+    @property
+    def nbytes(self) -> Floats:
+        """Payload and protocol of the step on each [B]."""
+        return self._apart[1]
 
     def _use(self, index: int) -> LinkUse:
         link = int(self.numbers[index])
         capacity = float(self._links.capacities[link])
         return LinkUse(self._links.names[link], capacity, float(self.nbytes[index]))
+
+    def _use_of(self, number: int, nbytes: float) -> LinkUse:
+        loaded = self._loaded
+        return LinkUse(loaded.names[number], float(loaded.capacities[number]), nbytes)
 
     @property
     def busiest(self) -> list[LinkUse]:
@@ -59,12 +94,13 @@ class LinksInUse(Column[LinkUse]):
 
         The first link represents others that differ only in the numbers of their names.
         """
-        return [self[index] for index in self._busiest]
+        numbers, nbytes = self._loads
+        return [self._use_of(int(numbers[at]), float(nbytes[at])) for at in self._busiest]
 
     @property
     def busiest_numbers(self) -> list[int]:
-        """The numbers of the same links in the link table."""
-        numbers: list[int] = self.numbers[self._busiest].tolist()
+        """The numbers of the same links, or of their bundles."""
+        numbers: list[int] = self._loads[0][self._busiest].tolist()
         return numbers
 
     @property
@@ -88,25 +124,25 @@ class LinksInUse(Column[LinkUse]):
     def _busiest(self) -> list[int]:
         if not len(self):
             return []
-        every = np.arange(len(self))
-        parts = (every[at : at + AT_ONCE] for at in range(0, len(self), AT_ONCE))
+        every = np.arange(len(self._loads[0]))
+        parts = (every[at : at + AT_ONCE] for at in range(0, len(every), AT_ONCE))
         first, rank = self._different(np.concatenate([self._different(part)[0] for part in parts]))
         different: dict[tuple[str, int], int] = {}
         for at in np.lexsort((first, -rank)).tolist():
             if len(different) == MOST:
                 break
-            name = self._links.names[int(self.numbers[first[at]])]
+            name = self._loaded.names[int(self._loads[0][first[at]])]
             different.setdefault((kind_of(name), int(rank[at])), int(first[at]))
         return [*different.values()]
 
     def _different(self, chosen: Integers) -> tuple[Integers, Integers]:
         """Return the first of those alike with equal times, and the ranks of their times."""
-        numbers = self.numbers[chosen]
-        seconds = self.nbytes[chosen] / self._links.capacities[numbers]
+        numbers = self._loads[0][chosen]
+        seconds = self._loads[1][chosen] / self._loaded.capacities[numbers]
         scale = 10.0 ** (8 - np.floor(np.log10(np.where(seconds > 0, seconds, 1.0))))
         rounded = np.round(seconds * scale) / scale  # to nine digits, beyond which they are equal
         _, rank = ranked(rounded.view(np.int64))  # the bits of positive numbers ascend as they do
-        _, alike = ranked(self._links.alike(numbers))
+        _, alike = ranked(self._loaded.alike(numbers))
         _, number = ranked(alike * (rank.max() + 1) + rank)
         first = first_of(number)
         return chosen[first], rank[first]

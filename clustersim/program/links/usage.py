@@ -105,7 +105,7 @@ class LinkUsage:
     ) -> None:
         self._job, self._blocks, self._inner = blocks.job, blocks, inner
         self._sends, self._joint = tables_of(sends), tables_of(joint)
-        self._links = blocks.job.cluster.links
+        self._links = blocks.job.cluster.loaded
 
     # --- fusion ----------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from clustersim.plan.parallelism import Wiring
 from clustersim.program.collectives.algorithms import scalar_reduction
 from clustersim.program.collectives.axes import Call, Communicators
 from clustersim.program.job import Job
+from clustersim.program.links.together import together
 from clustersim.program.movement.sharding import replicated
 from clustersim.program.schedules.steps import WHOLE
 from clustersim.timeline import BACKWARD, FORWARD
@@ -130,12 +131,12 @@ def paths_between(cluster: Cluster, sources: Integers, targets: Integers) -> Hop
     rows, flows = sources.shape
     routes = cluster.routes(sources.ravel(), targets.ravel())
     row = np.repeat(np.arange(rows), flows)[routes.message]
-    crossings = link_rows(row, routes.links, routes.shares, rows)
+    crossings = together(link_rows(row, routes.links, routes.shares, rows), cluster)
     network = np.any(routes.network.reshape(rows, flows), axis=1)
     return HopPaths(
         crossings,
         np.asarray(network, np.float64),
-        crossings.smallest(cluster.links.capacities[crossings.links] / crossings.values),
+        crossings.smallest(cluster.loaded.capacities[crossings.links] / crossings.values),
         routes.latency.reshape(rows, flows).max(axis=1),
     )
 

@@ -5,6 +5,7 @@ load -> check -> build -> estimate memory -> compile -> replay -> measure -> adv
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from clustersim.metrics.bounds import check_step
 from clustersim.metrics.communication import hottest, links_of_groups
 from clustersim.program.compile import Compilation, compile_program
 from clustersim.program.job import Job
+from clustersim.program.links.together import UnevenLinksError
 from clustersim.program.program import Program
 from clustersim.program.schedules.check import check_program
 from clustersim.scenario.load import Loaded, from_mapping, load
@@ -202,6 +204,8 @@ def replay_step(
     replayed again. Most steps end with the first: of 2,048 replicas on a fat tree, 514 share links
     in different ways.
 
+    Where cells have all devices of their nodes, loads are by bundles of links that carry the same.
+
     Parameters
     ----------
     fold_replicas, fusion_bound : as in `compile_program`
@@ -212,7 +216,18 @@ def replay_step(
     ProgramError, SimulationError
         as `replay` does.
     """
+    bundled = job.cluster.by_bundles() if job.fills_nodes else None
+    if bundled is not None:
+        with suppress(UnevenLinksError):
+            compilation = Compilation(replace(job, cluster=bundled), fusion_bound=fusion_bound)
+            return _replay_compiled(compilation, fold_replicas=fold_replicas, exact=exact)
     compilation = Compilation(job, fusion_bound=fusion_bound)
+    return _replay_compiled(compilation, fold_replicas=fold_replicas, exact=exact)
+
+
+def _replay_compiled(
+    compilation: Compilation, *, fold_replicas: bool, exact: bool
+) -> tuple[Program, Replayed]:
     if fold_replicas:
         replayed = _folded_by_overloaded_links(compilation, exact=exact)
         if replayed is not None:
