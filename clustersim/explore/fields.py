@@ -81,7 +81,7 @@ FIELDS: Final = (
         "Precision",
         "Model and software",
         _TRAIN,
-        values=("bf16", "fp16", "fp8", "mxfp8", "tf32", "fp32"),
+        values=("bf16", "fp16", "fp8", "mxfp8", "nvfp4", "tf32", "fp32"),
     ),
     Field(
         "precision",

@@ -382,7 +382,8 @@ class ScenarioBase(Expecting):
     plan: PlanFile = PlanFile.model_construct()
     batch: BatchFile
     precision: Annotated[
-        Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8"], BeforeValidator(_precision)
+        Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"],
+        BeforeValidator(_precision),
     ] = Field(description="number format of matrix products")
     recompute: Annotated[
         Annotated[Literal["none", "selective", "full"], Tag("mode")]

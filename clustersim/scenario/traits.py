@@ -84,7 +84,7 @@ def step_traits(scenario: Scenario) -> Traits:
         machine=cluster.name,
         software=scenario.framework.name,
         task=task if tuned is None or tuned.method == "full" else "adapters",
-        bits=8 * PRECISIONS[scenario.precision].operand,
+        bits=int(8 * PRECISIONS[scenario.precision].operand),
         devices=scenario.devices,
         nodes=cluster.nodes,
     )

@@ -35,7 +35,7 @@ class Gemm(NamedTuple):
     batch: int = 1
     attention: bool = False
     peak: str = "bf16"
-    width: int = HALF
+    width: float = HALF
     of_weight: bool = False
     row: int = 0
     share: float = 1.0

@@ -24,17 +24,19 @@ class Precision(NamedTuple):
     ----------
     peak : the name of the accelerator's peak rate for matrix products
     width : bytes of an activation in storage and communication [B]
-    operand : bytes of an input of a matrix product [B]
+    operand : bytes of an input of a matrix product, with its share of a scale [B]
     cast : whether inputs of products are converted first, with a search for their maximum
-    whole : whether converted tensors have one scale
+    whole : whether converted tensors have one scale and no others, so that they can be transposed
+    searched : whether the maximum of a tensor is found before it is converted in any framework
     """
 
     name: str
     peak: str
     width: int
-    operand: int
+    operand: float
     cast: bool = False
     whole: bool = False
+    searched: bool = False
 
     @property
     def wide(self) -> str:
@@ -51,10 +53,12 @@ PRECISIONS: Final = {
         Precision("bf16", "bf16", 2, 2),
         Precision("fp8", "fp8", 2, 1, cast=True, whole=True),
         Precision("mxfp8", "fp8", 2, 1, cast=True),
+        Precision("nvfp4", "fp4", 2, 9 / 16, cast=True, searched=True),
     )
 }
-"""By name. In fp8 and mxfp8 the products of linear layers have 8-bit inputs; attention and stored
-activations stay in bf16: Transformer Engine, ``fp8_autocast``."""
+"""By name. In fp8, mxfp8 and nvfp4 the products of linear layers have inputs of 8 and 4 bits;
+attention and stored activations stay in bf16: Transformer Engine, ``fp8_autocast`` and
+``NVFP4BlockScaling``."""
 
 
 UNSTATED_EXPERTS: Final = ExpertFacts.model_construct(grouped=True, once_per_node=False)

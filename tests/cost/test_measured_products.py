@@ -47,7 +47,7 @@ def alone(m, n, k):
         "issued": 0,
     }
     shapes = {name: np.array([float(size)]) for name, size in sizes.items()}
-    terms = training_terms(H100.fits, narrow=False)
+    terms = training_terms(H100.fits)
     seconds = predict(PRODUCTS, H100, shapes, "bf16", {**terms, "launch": 0.0})
     return float(seconds[0])
 
@@ -81,7 +81,7 @@ def test_what_training_sustains_divides_the_time(share, width):
 
 def test_a_stated_best_replaces_that_of_the_kernels():
     """At half of the share of peak a large product takes twice as long."""
-    best = training_terms(H100.fits, narrow=False)["best"]
+    best = training_terms(H100.fits)["best"]
     half = replace(HOT, products=Products(best=best / 2))
     product = Gemm("x", 8192, 8192, 8192)
 
@@ -153,6 +153,27 @@ def test_a_copied_accelerator_without_measured_products_is_one_line():
     assert "\n" not in str(found.value)
 
 
+@pytest.mark.parametrize("name", ["b200", "gb200", "b300", "gb300"])
+def test_products_in_4_bits_are_throttled_by_their_own_heat(name):
+    """They have the terms of nvfp4, and sustain as much beyond hot kernels as those in 8 bits."""
+    device = build_accelerator(record(name))
+    eight, four = (training_terms(device.fits, peak) for peak in ("fp8", "fp4"))
+    m, n, k = 8192, 28672, 8192
+    cool = replace(device, narrow_products=Products(sustained=1.0), launch_overhead=0.0)
+    hot = replace(cool, narrow_products=Products(sustained=0.8))
+
+    def seconds(chip, peak, width):
+        return gemm_seconds(Gemm("x", m, n, k, peak=peak, width=width), chip)
+
+    share = (1 + eight["heat"]) / (1 + four["heat"])
+    assert four["best"] != eight["best"]
+    assert seconds(hot, "fp8", 1) == pytest.approx(seconds(cool, "fp8", 1) / 0.8)
+    assert seconds(hot, "fp4", 9 / 16) == pytest.approx(
+        seconds(cool, "fp4", 9 / 16) * min(1, share) / min(1, 0.8 * share)
+    )
+    assert seconds(hot, "fp4", 9 / 16) < seconds(hot, "fp8", 1) < seconds(hot, "bf16", 2)
+
+
 @pytest.mark.parametrize("name", ["v100-sxm2-32gb", "rtx-a6000", "h100-pcie", "mi300x"])
 def test_a_service_has_the_best_product_that_the_file_of_its_device_states(name):
     """Services on an H100 PCIe had 0.69 of its peak, that of an SXM part; its file has 0.75."""
@@ -163,7 +184,5 @@ def test_a_service_has_the_best_product_that_the_file_of_its_device_states(name)
     rate = 2 * size**3 / served / device.peak_rate("fp16")
 
     assert 0.92 * device.products.best < rate < device.products.best
-    sustained = device.products.sustained or 1 / (
-        1 + training_terms(device.fits, narrow=False)["heat"]
-    )
+    sustained = device.products.sustained or 1 / (1 + training_terms(device.fits)["heat"])
     assert served == pytest.approx(sustained * trained, rel=0.06)

@@ -225,6 +225,8 @@ def test_arguments_that_search_prints_are_read_back(name):
     ("options", "key", "value"),
     [
         (["--fp8-format hybrid --fp8-recipe mxfp8"], "precision", "mxfp8"),
+        (["--fp4-format e2m1 --fp4-recipe nvfp4"], "precision", "nvfp4"),
+        (["--fp4-format e2m1 --fp4-param-gather"], "framework.state.nvfp4.weights", 1.125),
         (["--fp8-format hybrid --fp8-recipe tensorwise"], "framework.kernels.cast_searched.value",
          True),
         (["--recompute-activations"], "recompute", "selective"),
@@ -842,6 +844,8 @@ def configured(fields, more=""):
          " max_context_length=4096)", "batch.micro", 4),
         ("model_converters=ModelConvertersContainer.Config(converters=[MXLinearConverter.Config()])",
          "precision", "mxfp8"),
+        ("model_converters=M.Config(converters=[NVFP4LinearConverter.Config()])",
+         "precision", "nvfp4"),
         ("parallelism=ParallelismConfig(pipeline_parallel_degree=4)", "plan.layers", "with-ends"),
         ("parallelism=ParallelismConfig(data_parallel_shard_degree=8,"
          " data_parallel_replicate_degree=8)", "plan.shard", 8),
@@ -867,8 +871,8 @@ def test_fields_of_a_configuration_change_the_keys_that_they_mean(fields, key, v
         ("parallelism=ParallelismConfig(tensor_parallel_degree=RANKS)",
          ":7: .*RANKS is not set in the file"),
         ("activation_checkpoint=MemoryBudgetAC.Config()", ":7: .*is not modelled"),
-        ("model_converters=M.Config(converters=[NVFP4LinearConverter.Config()])",
-         ":7: .*is not modelled .modelled: Float8LinearConverter"),
+        ("model_converters=M.Config(converters=[Int4LinearConverter.Config()])",
+         ":7: .*is not modelled .modelled: Float8, MX and NVFP4"),
         ("training=TrainingConfig(num_tokens_per_microbatch_per_dp_rank=5000)",
          ":7: .*is no multiple of sequences of 2048 tokens"),
         ("training=TrainingConfig(", r":6: is not Python|: is not Python"),

@@ -326,6 +326,35 @@ def test_shares_of_tokens_are_cast_before_they_are_gathered(tensor):
         assert (casts, turned) == ((4 * given, 0) if name == "up" else (late * given, 2 * given))
 
 
+@pytest.mark.parametrize(("name", "each"), [("mxfp8", 2 + 2 * 1), ("nvfp4", 2 + 2 + 2 * 9 / 16)])
+def test_scales_of_blocks_cannot_be_turned_round(name, each):
+    """Rows and columns are cast before a gather, each of its own tokens; nothing is transposed.
+
+    In nvfp4 numbers are read a second time, for the scale of all of them, in a kernel of its own.
+    """
+    recipe, tensor = PRECISIONS[name], 4
+    shares = block(slice_of(GPT, tensor, precision=recipe, sequence_parallel=True))
+    tokens, wide, thin = GPT.sequence, GPT.hidden, GPT.ffn / tensor
+    up, down = (named(shares, part) for part in ("up", "down"))
+    kernels = [*flat(up.forward), *flat(up.backward), *flat(down.forward), *flat(down.backward)]
+
+    assert moved(up.forward, "mlp up cast") == each * tokens * wide / tensor
+    assert moved(up.backward, "mlp up gradient cast") == each * tokens * thin
+    assert moved(down.backward, "mlp down gradient cast") == each * tokens * wide / tensor
+    assert not [kernel for kernel in kernels if "transpose" in kernel.name]
+    assert {k.launches for k in kernels if k.name.endswith(" cast")} == {1 + (name == "nvfp4")}
+
+
+def test_four_bits_are_kept_with_their_scales():
+    """An input of a product takes 4 bits, and 8 for each 16 numbers; products have that peak."""
+    part, wide = (slice_of(GPT, 2, precision=PRECISIONS[name]) for name in ("nvfp4", "bf16"))
+    products = [k for k in flat(forward(block(part))) if isinstance(k, Gemm) and not k.attention]
+
+    assert {(k.peak, k.width) for k in products} == {("fp4", (4 + 8 / 16) / 8)}
+    for name in ("qkv", "projection", "up", "down"):
+        assert named(block(part), name).inputs == named(block(wide), name).inputs * 9 / 32
+
+
 def test_thirty_two_bits_are_twice_as_wide_and_need_no_cast():
     """Products and passes move twice the bytes; the softmax of 32-bit numbers casts nothing."""
     half = slice_of(GPT, attention="unfused", precision=PRECISIONS["bf16"])

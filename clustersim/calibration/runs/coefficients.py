@@ -110,7 +110,7 @@ def with_products(record: AcceleratorRecord) -> AcceleratorRecord:
     """Return a record that states its products, with the fits of measured kernels as facts."""
     if record.gemm.tiles is not None:
         return record
-    terms = training_terms(build_accelerator(record).fits, narrow=False)
+    terms = training_terms(build_accelerator(record).fits)
     stated: dict[str, SourcedValue[float]] = {
         name: SourcedValue(
             value=terms[name], assumed="fit of measured kernels", confidence="medium"

@@ -127,7 +127,7 @@ class KernelPrices:
         if stated.best is None:
             return terms
         values = {term.name: terms.get(term.name, term.prior) for term in product_terms(kernel)}
-        usual = training_terms(self._fits, narrow=narrow)
+        usual = training_terms(self._fits, "fp8" if narrow else "")
         return {**stated_terms(values, stated, usual), "heat": 0.0}
 
     def _issue(self, terms: Mapping[str, float]) -> Issue:

@@ -142,12 +142,23 @@ def _trained_seconds(gemm: Gemm, device: Accelerator, peak: float, slower: float
 
     Formats without a fit have that of 16 bits at their own peak.
     """
-    narrow = gemm.width == 1
-    stated = device.narrow_products if narrow else device.products
     form = NumberFormat(gemm.peak, gemm.width, gemm.width)
+    stated = device.products if gemm.width > 1 else device.narrow_products
+    if gemm.width < 1:
+        stated = _of_four_bits(device, stated.sustained)
     roof = roof_of(device, form, gemm.share * peak)
     shape = gemm.batch, gemm.m, gemm.n, gemm.k
     return _sustained_seconds(device.fits, stated, roof, form, slower, shape)
+
+
+def _of_four_bits(device: Accelerator, sustained: float | None) -> Products:
+    """Return what is known of products in 4 bits in training, none of which a file states.
+
+    They sustain as much more than long kernels alone, which settle where they are hot, as those in
+    8 bits do, `sustained`.
+    """
+    eight, four = (1 + training_terms(device.fits, peak)["heat"] for peak in ("fp8", "fp4"))
+    return Products(sustained=None if sustained is None else min(1.0, sustained * eight / four))
 
 
 @lru_cache(maxsize=100_000)
@@ -160,7 +171,7 @@ def _sustained_seconds(
     shape: tuple[int, int, int, int],
 ) -> float:
     """Return the time of a product in training [s]: the device is hot, and has no time to cool."""
-    terms = training_terms(fits, narrow=form.activation == 1)
+    terms = training_terms(fits, form.peak if form.activation <= 1 else "")
     values = stated_terms(terms, stated, terms)
     values["inner_half"] *= slower
     sustained = 1 / (1 + terms["heat"]) if stated.sustained is None else stated.sustained
@@ -169,13 +180,17 @@ def _sustained_seconds(
     return float(issue.seconds(roof, form, shapes, values, divided=True)[0])
 
 
+_NARROW: Final[Mapping[str, tuple[str, ...]]] = {"fp8": ("fp8",), "fp4": ("nvfp4", "fp8")}
+"""Formats of measured products by the narrow peak that they use."""
+
+
 @lru_cache(maxsize=256)
-def training_terms(fits: tuple[KernelFits, ...], *, narrow: bool) -> Mapping[str, float]:
-    """Return the terms of products of 8-bit or of wider numbers in training.
+def training_terms(fits: tuple[KernelFits, ...], peak: str = "") -> Mapping[str, float]:
+    """Return the terms of products in training, with the peak of their format if it is narrow.
 
     Formats are looked up in each fit before the next one's.
     """
-    formats = ("fp8", "bf16", "fp16") if narrow else ("bf16", "fp16")
+    formats = (*_NARROW.get(peak, ()), "bf16", "fp16")
     found = measured_terms(fits, MEASURED_PRODUCTS, formats)
     return {term.name: term.prior for term in TERMS} | ({} if found is None else {**found.terms})
 
@@ -198,7 +213,7 @@ def gemm_efficiency(gemm: Gemm, device: Accelerator, slower: float = 1.0) -> flo
     slower : peak of this product over that of its format, below 1 for ragged rows
     """
     wide, narrow = device.products, device.narrow_products
-    stated = narrow if gemm.width == 1 else wide
+    stated = wide if gemm.width > 1 else narrow
     best = wide.best if stated.best is None else stated.best
     half = wide.inner_half if stated.inner_half is None else stated.inner_half
     assert best is not None  # the record requires both with tiles

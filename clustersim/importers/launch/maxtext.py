@@ -159,7 +159,7 @@ READS: Final[Reads] = {
     "quantization": one_of(
         "of.narrow", {"": None, "fp8": "fp8", "fp8_full": "fp8", "nanoo_fp8": "fp8",
                       "te_fp8_delayedscaling": "fp8", "te_fp8_currentscaling": "fp8",
-                      "te_mxfp8": "mxfp8"},
+                      "te_mxfp8": "mxfp8", "te_nvfp4": "nvfp4", "te_nvfp4_no_rht": "nvfp4"},
     ),
     "weight-dtype": one_of("of.weight_bytes", _WIDTHS),
     "mu-dtype": one_of("of.moment_bytes", _WIDTHS),

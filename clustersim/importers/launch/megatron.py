@@ -143,6 +143,9 @@ READS: Final[Reads] = {
         {name: name for name in ("delayed", "tensorwise", "mxfp8", "blockwise", "custom")},
     ),
     "fp8-param-gather": flag("of.fp8_gather"),
+    "fp4-format": one_of("of.fp4", {"e2m1": "nvfp4"}),
+    "fp4-recipe": one_of("of.fp4_recipe", {"nvfp4": "nvfp4", "custom": "nvfp4"}),
+    "fp4-param-gather": flag("of.fp4_gather"),
     # Memory
     "recompute-activations": flag("of.selective"),
     "recompute-granularity": one_of("of.granularity", {"full": "full", "selective": "selective"}),
@@ -333,7 +336,12 @@ def _precision(given: Given) -> None:
     wide = "bf16" if bf16 else "fp16" if fp16 else "fp32"
     narrow, recipe = given.pop("fp8"), given.pop("fp8_recipe", "delayed")
     name = ("mxfp8" if recipe == "mxfp8" else "fp8") if narrow else wide
-    given.put("precision", name, "of.fp8" if narrow else f"of.{wide}")
+    four, _ = given.pop("fp4"), given.pop("fp4_recipe")
+    if four and narrow:
+        raise given.wrong("of.fp4", "contradicts --fp8-format (choose one)")
+    stated_by = "of.fp4" if four else "of.fp8" if narrow else f"of.{wide}"
+    name = four or name
+    given.put("precision", name, stated_by)
     if narrow is None:
         given.disregard("of.fp8_recipe", "no effect without --fp8-format")
     elif recipe in ("tensorwise", "blockwise"):
@@ -341,6 +349,8 @@ def _precision(given: Given) -> None:
         given.usual("framework.kernels.cast_searched", searched)
     if given.pop("fp8_gather") and narrow:
         given.usual(f"framework.state.{name}.weights", 2.0625 if name == "mxfp8" else 2)
+    if given.pop("fp4_gather") and four:
+        given.usual(f"framework.state.{name}.weights", 1.125)
     if not given.get("of.deepspeed"):
         given.usual("framework.gradients.bytes_each", 2 if wide == "fp16" else 4)
     states = {"gradients": given.pop("gradient_format"), "master": given.pop("master_format")}

@@ -37,6 +37,7 @@ _RENAMED: Final[Mapping[str, str]] = {
     "layernorm-epsilon": "norm-epsilon",
     "layernorm-zero-centered-gamma": "apply-layernorm-1p",
     "fp8": "fp8-format",
+    "fp4": "fp4-format",
 }
 """Names of classes that differ from their argument."""
 

@@ -165,8 +165,8 @@ def _precision(option: Option) -> str | None:
     if name.endswith(("MixedPrecision", "MixedPrecisionConfig")):
         return None
     wide = re.search("bf16|fp16", name)
-    if wide is None or "fp4" in name:
-        raise option.wrong("is not modelled (modelled: recipes of bf16, fp16 and fp8)")
+    if wide is None or "mxfp4" in name:
+        raise option.wrong("is not modelled (modelled: recipes of bf16, fp16, fp8 and nvfp4)")
     return f"{wide[0]} {name}"
 
 
@@ -335,7 +335,9 @@ def _formats(given: Given, library: bool) -> None:
     wide = given.pop("wide", named[0])
     if wide in ("bf16", "fp16"):
         given.usual(f"of.{wide}", True)
-    if "fp8" in named[2]:
+    if "fp4" in named[2]:
+        given.usual("of.fp4", "nvfp4")
+    elif "fp8" in named[2]:
         recipes = {"mxfp8": "mxfp8", "subchannel": "blockwise", "delayed": "delayed"}
         recipe = next((form for key, form in recipes.items() if key in named[2]), "tensorwise")
         given.usual("of.fp8", "hybrid")

@@ -46,9 +46,9 @@ def _class(option: Option) -> str:
 def _converters(option: Option) -> list[str]:
     """Return the formats of a converter of linear layers by its class."""
     name = _class(option).lower()
-    form = next((form for form in ("float8", "mx") if form in name), None)
+    form = next((form for form in ("float8", "nvfp4", "mx") if form in name), None)
     if form is None:
-        raise option.wrong("is not modelled (modelled: Float8LinearConverter, MX converters)")
+        raise option.wrong("is not modelled (modelled: Float8, MX and NVFP4 converters)")
     return [form]
 
 
@@ -209,7 +209,7 @@ def _stages(given: Given, pipeline: int) -> None:
 def _precision(given: Given) -> None:
     converters = " ".join(given.pop("converters", []))
     wide = given.pop("wide", "bf16")
-    narrow = {"mx": "mxfp8", "float8": "fp8"}
+    narrow = {"nvfp4": "nvfp4", "mx": "mxfp8", "float8": "fp8"}
     name = next((form for key, form in narrow.items() if key in converters), wide)
     given.put("precision", name, "of.converters")
 

@@ -15,6 +15,7 @@ from clustersim.scenario.load import Loaded
 from clustersim.suggestions import nearest
 from clustersim.workload.model import Transformer
 from clustersim.workload.optimisers import OPTIMISERS
+from clustersim.workload.slice import PRECISIONS
 
 MOST_BLOCKS: Final = 20_000_000
 """Blocks of one replica that are replayed at most: a hundred times a trillion-parameter step."""
@@ -92,6 +93,13 @@ def _precision(loaded: Loaded) -> Iterator[str]:
             f"{loaded.where('precision')}: '{scenario.framework.name}' does not define optimiser"
             f" states for '{scenario.precision}' (it does for"
             f" {listed(scenario.framework.state) or 'none'})"
+        )
+    chip, peak = scenario.cluster.node.accelerator, PRECISIONS[scenario.precision].peak
+    if peak not in chip.peak:
+        able = [name for name in scenario.framework.state if PRECISIONS[name].peak in chip.peak]
+        yield (
+            f"{loaded.where('precision')}: '{chip.name}' does not multiply in {peak}, which"
+            f" '{scenario.precision}' needs (with '{scenario.framework.name}': {listed(able)})"
         )
 
 

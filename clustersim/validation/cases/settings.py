@@ -36,6 +36,7 @@ CHEAPEST: Final = "cheapest"
 PRECISIONS: Final = {
     "fp16": "fp16", "float16": "fp16", "half": "fp16", "bf16": "bf16", "bfloat16": "bf16",
     "fp32": "fp32", "float32": "fp32", "tf32": "tf32", "fp8": "fp8", "mxfp8": "mxfp8",
+    "nvfp4": "nvfp4",
     "amp_fp16": "fp16", "amp_bf16": "bf16", "amp_fp8": "fp8", "bf16-mixed": "bf16",
     "fp16-mixed": "fp16",
 }  # fmt: skip

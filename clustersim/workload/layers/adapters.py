@@ -108,22 +108,24 @@ def _trained(shard: Slice, name: str, shape: Shape, shared: Shared) -> Linear:
 def _cast(
     shard: Slice, name: str, numbers: int, *, apart: bool, first: bool
 ) -> tuple[tuple[Stream, ...], tuple[Stream, ...]]:
-    """Return the passes that cast an operand to 8 bits, and those that transpose it later.
+    """Return the passes that cast an operand to fewer bits, and those that transpose it later.
 
-    In sequence parallelism an input is cast by rows only, before it is gathered if it is, and
-    transposed for the product of the weight gradient; so is a gathered gradient. Otherwise one
-    pass does both. Transformer Engine, ``module/linear.py``, commit
-    0004dbd, and ``module/base.py``, ``grad_output_preprocess``.
+    In sequence parallelism an input with one scale is cast by rows only, before it is gathered if
+    it is, and transposed for the product of the weight gradient; so is a gathered gradient.
+    Otherwise both are cast, before a gather, which has the one that is needed. Transformer Engine,
+    ``module/linear.py``, commit 0004dbd, ``module/base.py``, ``grad_output_preprocess``, and
+    ``distributed.py``, ``_all_gather_mxfp8``.
 
     Parameters
     ----------
     apart : whether the transpose is a separate pass
     first : whether it is cast before it is gathered
     """
-    if not (shard.precision.cast and apart):
-        return narrowed(shard, name, numbers), ()
-    turned = Stream(f"{name} transpose", 2.0 * shard.precision.operand * numbers, of_weight=True)
-    return narrowed(shard, name, numbers // (shard.tensor if first else 1), ways=1), (turned,)
+    recipe, own = shard.precision, numbers // (shard.tensor if apart and first else 1)
+    if not (recipe.cast and recipe.whole and apart):
+        return narrowed(shard, name, own), ()
+    turned = Stream(f"{name} transpose", 2.0 * recipe.operand * numbers, of_weight=True)
+    return narrowed(shard, name, own, ways=1), (turned,)
 
 
 def _weight_cast(shard: Slice, name: str, nbytes: float, launches: int) -> tuple[Stream, ...]:
@@ -134,18 +136,19 @@ def _weight_cast(shard: Slice, name: str, nbytes: float, launches: int) -> tuple
 
 
 def narrowed(shard: Slice, name: str, numbers: int, ways: int = 2) -> tuple[Stream, ...]:
-    """Return the pass that finds the maximum of some elements and writes them in 8 bits.
+    """Return the pass that finds the maximum of some elements and writes them in fewer bits.
 
     It writes them by rows and by columns, as products read them in forward and backward:
     Transformer Engine, ``cast_transpose``. Where their own maximum is the scale, and not that of
-    earlier steps, a pass before it finds that: ``Float8CurrentScalingQuantizer``.
+    earlier steps, a pass before it finds that: ``Float8CurrentScalingQuantizer``, and
+    ``NVFP4Quantizer``, which multiplies columns by a Hadamard matrix in both passes.
     """
     recipe = shard.precision
     if not recipe.cast:
         return ()
-    searched = recipe.width if recipe.whole and shard.kernels.cast_searched else 0
-    moved = searched + recipe.width + ways * recipe.operand
-    return (Stream(f"{name} cast", float(moved * numbers)),)
+    searched = recipe.searched or (recipe.whole and shard.kernels.cast_searched)
+    moved = (searched + 1) * recipe.width + ways * recipe.operand
+    return (Stream(f"{name} cast", float(moved * numbers), 1 + recipe.searched),)
 
 
 def _frozen(

@@ -128,7 +128,7 @@ def row_op(op: str, shard: Slice, name: str, target: str, n: int, k: int) -> Op:
     )
 
 
-def gathered(shard: Slice, name: str, columns: int, width: int) -> list[Collective]:
+def gathered(shard: Slice, name: str, columns: int, width: float) -> list[Collective]:
     """All-gather tokens of some columns over the tensor group in sequence parallelism.
 
     Parameters
