@@ -67,6 +67,7 @@ class Blocks:
         self._times = LayerTimes(job, self.communicators.seconds)
         self._host = HostLink(job) if job.offload.any else None
         self._shortest: dict[tuple[int, int, bytes], Floats] = {}
+        self._longest: dict[object, float] = {}
         self._blocks = self._all_times()
 
     @property
@@ -121,10 +122,21 @@ class Blocks:
             waits = np.maximum(waits, self._followed(work, code.kind, pattern, scale, delay))
         least = 0.0
         if np.min(more) < 0:
+            least = min(seconds.total, self._collectives(stage, code, pattern))
+        return np.maximum(busy + waits, least)
+
+    def _collectives(self, stage: int, code: Code, pattern: Pattern) -> float:
+        """Return the time of the collectives between kernels, or of the moves if these are longer.
+
+        Steps of all replicas have the same [s].
+        """
+        key = self._key(stage, code.chunk, code.kind, pattern)
+        if key not in self._longest:
+            work = self.work(stage, code.chunk, code.kind)
             seconds_of = partial(self.communicators.seconds, pattern=pattern)
             inner, moved = (sum(map(seconds_of, each)) for each in (work.inner, work.moved))
-            least = min(seconds.total, max(inner, moved))
-        return np.maximum(busy + waits, least)
+            self._longest[key] = max(inner, moved)
+        return self._longest[key]
 
     def _followed(
         self, work: BlockWork, kind: str, pattern: Pattern, scale: Floats | float, delay: float
