@@ -84,6 +84,8 @@ def numbered(rows: Integers) -> Integers:
         return np.array([known.setdefault(row, len(known)) for row in each], np.int64)
     _, numbers = ranked(rows[:, 0])
     for column in rows.T[1:]:
+        if (column == column[0]).all():
+            continue
         _, places = ranked(column)
         _, numbers = ranked(numbers * (places.max(initial=0) + 1) + places)
     return np.argsort(np.argsort(first_of(numbers)))[numbers]

@@ -151,6 +151,8 @@ def places_on_machine(cluster: Cluster, rows: Integers) -> Integers:
 
 def _first_of_equal(numbers: Integers) -> tuple[Integers, Booleans]:
     """Return for each number the first one of its row that is equal, and if it is alone."""
+    if (numbers == numbers[:, :1]).all():  # as those of groups inside nodes
+        return np.zeros_like(numbers), np.full(numbers.shape, numbers.shape[1] == 1)
     order = np.argsort(numbers, axis=1, kind="stable")
     ordered = np.take_along_axis(numbers, order, axis=1)
     begins = np.ones_like(ordered, dtype=np.bool_)
