@@ -48,6 +48,7 @@ def layer_work(replica: Replica, layer: Layer) -> LayerWork:
     if layer.mixer == "attention":
         products += _attention_products(replica)
         passes += _rotary_passes(replica)
+        passes += _attention_gate_passes(replica)
     elif layer.mixer == "mamba":
         products += _mamba_products(replica)
         passes += _mamba_passes(replica)
@@ -67,7 +68,8 @@ def _attention_products(replica: Replica) -> Iterator[Product]:
     heads = model.heads / tensor
     if model.latent is None:
         kv_heads = max(1.0, model.kv_heads / tensor)
-        yield Product(kernel, (heads + 2 * kv_heads) * model.head_size, h)
+        queries = model.query_heads / tensor
+        yield Product(kernel, (queries + 2 * kv_heads) * model.head_size, h)
         yield Product(kernel, h, heads * model.head_size)
         return
     shape = model.latent
@@ -148,6 +150,11 @@ def _rotary_passes(replica: Replica) -> Iterator[Pass]:
     else:
         yield Pass(1, 2 * turned)
         yield Pass(1, 2 * cached)
+
+
+def _attention_gate_passes(replica: Replica) -> Iterator[Pass]:
+    if replica.model.attention_gate:
+        yield Pass(1, HALF * 3 * replica.head.heads * replica.model.head_size)
 
 
 def _mamba_passes(replica: Replica) -> Iterator[Pass]:

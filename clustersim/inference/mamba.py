@@ -39,6 +39,14 @@ def scan_products(replica: Replica, shape: MambaShape) -> tuple[Product, ...]:
     heads, groups = (max(1.0, n / replica.layout.tensor) for n in (shape.heads, shape.groups))
     q, p, n = shape.chunk, shape.head_size, shape.state
     wide = replica.formats.wide
+    if shape.delta:
+        return (
+            Product(wide, q, n, 2 * heads),  # keys and queries by keys
+            Product(wide, n, q, heads),  # reduced keys, and below reduced values
+            Product(wide, p, q, heads),
+            Product(wide, p, n, 2 * heads),  # corrections, and what a chunk adds
+            Product(wide, p, q + n, heads),
+        )
     return (
         Product(wide, n, p, heads),
         Product(wide, q, n, groups),

@@ -107,7 +107,7 @@ def linears(model: Transformer, *, merged: bool = False) -> list[Linear]:
     Face's ``modeling_llama.py``; merged, each group is one layer.
     """
     h, d, f = model.hidden, model.head_size, model.ffn
-    qkv = [model.heads * d, model.kv_heads * d, model.kv_heads * d]
+    qkv = [model.query_heads * d, model.kv_heads * d, model.kv_heads * d]
     up = [f] * (2 if model.gated else 1)
     return [
         *(Linear("qkv", h, n) for n in ([sum(qkv)] if merged else qkv)),

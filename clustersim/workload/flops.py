@@ -69,7 +69,18 @@ def scan_flops(shape: MambaShape, tokens: int) -> float:
     >>> shape = MambaShape(heads=2, head_size=4, groups=1, state=8, chunk=16)
     >>> scan_flops(shape, 32)
     24576.0
+
+    Of a Gated DeltaNet it is
+
+    .. math:: 2 s [3 a q n + i (2 q + 3 n)]
+
+    with a heads: the products of keys and of queries with the keys of the chunk, the keys and
+    values of a chunk reduced by each other, their correction by the state before it, states and
+    results. Yang et al. 2024, arXiv:2412.06464, section 3.3.
     """
+    if shape.delta:
+        keys = 3 * shape.heads * shape.chunk * shape.state
+        return 2.0 * tokens * (keys + shape.inner * (2 * shape.chunk + 3 * shape.state))
     within = shape.groups * shape.chunk * shape.state
     return 2.0 * tokens * (within + shape.inner * (shape.chunk + 2 * shape.state))
 
@@ -80,12 +91,19 @@ def rescanned_flops(model: Transformer, sequences: int) -> float:
     .. math:: 2 s [g q n + i (q + n)]
 
     in each layer: the products within chunks, their states, and gradients of the decay.
-    state-spaces/mamba, ``ops/triton/ssd_combined.py``, ``_mamba_chunk_scan_combined_bwd``.
+    state-spaces/mamba, ``ops/triton/ssd_combined.py``, ``_mamba_chunk_scan_combined_bwd``.  Of a
+    Gated DeltaNet
+
+    .. math:: 2 s [3 a q n + i (q + 2 n)]
+
+    fla-org/flash-linear-attention, ``ops/gated_delta_rule/chunk.py``,
+    ``chunk_gated_delta_rule_bwd``.
     """
     shape, layers = model.mamba, sum(layer.mixer == "mamba" for layer in model.stack)
     if shape is None:
         return 0.0
-    once = scan_flops(shape, model.sequence) - 2.0 * model.sequence * shape.inner * shape.state
+    less = shape.state + (shape.chunk if shape.delta else 0)
+    once = scan_flops(shape, model.sequence) - 2.0 * model.sequence * shape.inner * less
     return sequences * layers * once
 
 
@@ -93,7 +111,7 @@ def _attention(model: Transformer, layer: Layer) -> dict[str, float]:
     s, h, a, d = model.sequence, model.hidden, model.heads, model.head_size
     core = 2.0 * s * model.seen(layer) * a * (d + model.value_size)
     if model.latent is None:
-        columns = d * (a + 2 * model.kv_heads)
+        columns = d * (model.query_heads + 2 * model.kv_heads)
         return {
             "qkv": 2.0 * s * h * columns,
             "attention": core,

@@ -70,6 +70,7 @@ class Transformer:
     dropout : whether attention, residuals and embedding have dropout
     qk_norm : whether queries and keys are normalised per head
     output_norms : whether a norm follows attention and MLP, before each residual sum
+    attention_gate : whether a gate of each query head multiplies the result of attention
     sinks : whether the softmax of each head includes a learned logit
     embedding_norm : whether a norm follows the embedding
     parallel_block : norms of a block whose attention and MLP read the same input, or None
@@ -97,6 +98,7 @@ class Transformer:
     dropout: bool = True
     qk_norm: bool = False
     output_norms: bool = False
+    attention_gate: bool = False
     sinks: bool = False
     embedding_norm: bool = False
     parallel_block: ParallelBlock | None = None
@@ -116,6 +118,11 @@ class Transformer:
         if not self.head_size:
             size = self.latent.nope + self.latent.rope if self.latent else self.hidden // self.heads
             object.__setattr__(self, "head_size", size)
+
+    @property
+    def query_heads(self) -> int:
+        """Query heads with their gates, which have the same width."""
+        return self.heads * (2 if self.attention_gate else 1)
 
     @property
     def value_size(self) -> int:

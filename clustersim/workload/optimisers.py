@@ -150,7 +150,7 @@ def matrices(model: Transformer, layer: Layer) -> Iterator[Matrices]:
 
 
 def _attention(model: Transformer) -> Iterator[tuple[int, int]]:
-    hidden, queries = model.hidden, model.heads * model.head_size
+    hidden, queries = model.hidden, model.query_heads * model.head_size
     yield hidden, model.heads * model.value_size  # the projection of the result
     if model.latent is None:
         yield from ((hidden, queries), *[(hidden, model.kv_heads * model.head_size)] * 2)

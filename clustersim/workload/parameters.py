@@ -159,7 +159,7 @@ def _attention(model: Transformer) -> Parameters:
     if model.latent is not None:
         return _latent_attention(model)
     h, d = model.hidden, model.head_size
-    columns = d * (model.heads + 2 * model.kv_heads)
+    columns = d * (model.query_heads + 2 * model.kv_heads)
     split = h * columns + model.heads * d * h
     split += columns if "qkv" in model.biases else 0
     split += model.heads if model.sinks else 0
@@ -192,12 +192,17 @@ def _mamba(model: Transformer) -> Parameters:
     .. math:: h (2 i + 2 g n + a) + (k + 1) (i + 2 g n) + i + 3 a + i h
 
     with the width i of a heads, g groups of n numbers and k taps. Megatron-Core,
-    ``ssm/mamba_mixer.py``; Hugging Face, ``NemotronHMamba2Mixer``.
+    ``ssm/mamba_mixer.py``; Hugging Face, ``NemotronHMamba2Mixer``.  A Gated DeltaNet has another
+    number a head for each token, no biases, a norm of one head that all share, and two numbers a
+    head: ``Qwen3NextGatedDeltaNet``.
     """
     shape = model.mamba
     assert shape is not None
-    taps = (shape.convolution + 1) * shape.convolved
     around = model.hidden * (shape.columns + shape.inner)
+    if shape.delta:
+        taps = shape.convolution * shape.convolved
+        return Parameters(split=around + taps + 2 * shape.heads, whole=shape.head_size)
+    taps = (shape.convolution + 1) * shape.convolved
     return Parameters(split=around + taps + shape.inner + 3 * shape.heads)
 
 

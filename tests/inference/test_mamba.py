@@ -10,6 +10,7 @@ from clustersim.engine.requests.sequences import BlockPool
 from clustersim.errors import PlanError
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import Formats
+from clustersim.inference.layer_work import layer_work
 from clustersim.inference.layout import Layout
 from clustersim.inference.mamba import scan_products, scan_seconds, update_seconds
 from clustersim.inference.replica import build_replica
@@ -41,6 +42,11 @@ def costs(shape, layout=ALONE):
     """Return the costs of steps of a model on a node of H100."""
     machine, engine = build_cluster(entry("cluster", "dgx-h100").record, 1), entry("engine", "vllm")
     return StepCosts(build_replica(machine, shape, layout, Formats(), engine.record))
+
+
+def work_of(model):
+    """Return what a device runs for the first layer of a model."""
+    return layer_work(model.replica, model.replica.model.stack[0])
 
 
 HYBRID = costs(shape_of("nemotron-h-8b"))
@@ -92,9 +98,10 @@ def test_tensor_ranks_share_states_and_scans(sequences, tokens, tensor):
     assert scan_seconds(shared, shape, tokens, 1) <= scan_seconds(one, shape, tokens, 1)
 
 
-def test_a_scan_has_the_flops_of_training():
+@pytest.mark.parametrize("rule", ["sum", "delta"])
+def test_a_scan_has_the_flops_of_training(rule):
     """Its products over some tokens are those of the scan of a sequence, on one device."""
-    shape = HYBRID.replica.model.mamba
+    shape = HYBRID.replica.model.mamba.model_copy(update={"rule": rule})
     products = scan_products(HYBRID.replica, shape)
     flops = sum(2 * 4_096 * each.n * each.k * each.batch for each in products)
 
@@ -112,6 +119,17 @@ def test_an_update_reads_and_writes_the_state():
     assert update_seconds(HYBRID.replica, shape, 64) == pytest.approx(
         moved / rate + 2 * device.launch_overhead, rel=1e-12
     )
+
+
+def test_gates_of_attention_widen_its_queries():
+    """As many columns more as the queries have, and a pass over the results."""
+    plain = shape_of("qwen3-8b")
+    one, two = (costs(replace(plain, attention_gate=gate)) for gate in (False, True))
+    products = [{n for _, n, *_ in work_of(each).products} for each in (one, two)]
+    passes = [sum(each.nbytes for each in work_of(model).passes) for model in (one, two)]
+
+    assert products[1] - products[0] == {(2 * 32 + 2 * 8) * 128}
+    assert passes[1] - passes[0] == 3 * 2 * 32 * 128
 
 
 def test_states_of_a_sequence_take_room_of_the_cache():

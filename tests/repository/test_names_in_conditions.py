@@ -27,7 +27,7 @@ PLAIN = frozenset({
     "full", "selective", "fused", "unfused", "fusion", "graphs", "offload", "lora", "dora", "qlora",
     "hqq", "mxfp8", "nvfp4", "layer", "step", "moe", "strong", "weak", "small", "other", "chip",
     "core", "gpu", "pcie", "pod", "tile", "fsdp", "single", "roce", "gcd", "server", "paper",
-    "base", "bridge", "eager", "gpt", "llama", "log", "user", "nvidia", "fujitsu",
+    "base", "bridge", "eager", "next", "gpt", "llama", "log", "user", "nvidia", "fujitsu",
 })  # fmt: skip
 """Words of the field that names are made of as well; `gpt` and `llama` are families of layers,
 which a model file tells, and the last two are makers."""

@@ -45,7 +45,9 @@ def hybrids(draw):
             groups=groups,
             state=16 * draw(st.integers(1, 8)),
             chunk=chunk,
+            rule=draw(st.sampled_from(["sum", "delta"])),
         ),
+        attention_gate=draw(st.booleans()),
         pattern=pattern,
     )
 
@@ -120,7 +122,8 @@ def test_tensor_ranks_share_the_work_and_the_weights_of_mamba(model, tensor, seq
     assert tensor * named(split, "scan").inputs == named(whole, "scan").inputs
     assert len(collectives(forward(split))) == (2 if sequence_parallel else 1)
     parameters = parameters_by_part(model, MAMBA)["Mamba"]
-    assert parameters.dense(tensor) * tensor == parameters.all
+    held = parameters.all + (tensor - 1) * parameters.whole
+    assert parameters.dense(tensor) * tensor == held
 
 
 @MODEST

@@ -124,7 +124,8 @@ class MambaShape(Strict):
 
     Heads of a group share the inputs and outputs of their states, as query heads share keys. The
     `convolution` has as many taps, and the scan computes `chunk` tokens at once. Dao and Gu 2024,
-    arXiv:2405.21060.
+    arXiv:2405.21060.  With the rule `delta` it is a Gated DeltaNet: a state first loses what it
+    holds for a key, and groups are heads of keys. Yang et al. 2024, arXiv:2412.06464.
     """
 
     heads: Count
@@ -133,6 +134,12 @@ class MambaShape(Strict):
     state: Count
     convolution: Count = 4
     chunk: Count
+    rule: Literal["sum", "delta"] = "sum"
+
+    @property
+    def delta(self) -> bool:
+        """Whether it is a Gated DeltaNet."""
+        return self.rule == "delta"
 
     @property
     def inner(self) -> int:
@@ -146,8 +153,11 @@ class MambaShape(Strict):
 
     @property
     def columns(self) -> int:
-        """Outputs of the first projection: a gate, what is convolved, and a time step a head."""
-        return self.inner + self.convolved + self.heads
+        """Outputs of the first projection: a gate, what is convolved, and a time step a head.
+
+        A Gated DeltaNet has the share of the state that a token renews as well.
+        """
+        return self.inner + self.convolved + (2 if self.delta else 1) * self.heads
 
     @model_validator(mode="after")
     def _even(self) -> Self:
@@ -206,6 +216,9 @@ class ModelRecord(Record):
     biases: list[Biased]
     dropout: bool
     qk_norm: bool = Field(False, description="norms of queries and keys, one weight a head width")
+    attention_gate: bool = Field(
+        False, description="a gate of each query head multiplies the result of attention"
+    )
     sinks: bool = Field(False, description="one learned logit a head that every softmax counts in")
     output_norms: bool = Field(
         False, description="norms of the outputs of attention and MLP, before each residual sum"

@@ -44,10 +44,18 @@ READERS: Final[Mapping[str, Callable[[Config], dict[str, Any]]]] = {
     "glm4_moe": experts.glm4_moe,
     "llama4_text": experts.llama4_text,
     "nemotron_h": hybrid.nemotron_h,
+    "qwen3_next": hybrid.qwen3_next,
+    "qwen3_5_text": hybrid.qwen3_next,
+    "qwen3_5_moe_text": hybrid.qwen3_next,
 }
 """Each architecture by its `model_type`."""
 
-WITH_TEXT: Final = {"gemma3": "gemma3_text", "llama4": "llama4_text"}
+WITH_TEXT: Final = {
+    "gemma3": "gemma3_text",
+    "llama4": "llama4_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+}
 """Architectures of text and images, with that of their text, whose keys are in `text_config`."""
 
 _COUNTED: Final = "computed from the shape; not in the file"

@@ -1,10 +1,13 @@
-"""Readers of architectures whose layers are Mamba-2, attention, an MLP or experts, one of each."""
+"""Readers of architectures with layers of Mamba-2 or a Gated DeltaNet next to attention.
+
+A layer of a pattern is one of a mixer, an MLP and experts, so that a block with two has two.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from clustersim.importers.models.config import Config
-from clustersim.importers.models.dense import ATTENTION, Shape, dropped
+from clustersim.importers.models.dense import ATTENTION, Shape, dropped, gated, note_partial_rotary
 
 _LETTER: Final = {
     "mamba": "M",
@@ -118,4 +121,72 @@ def _experts(config: Config, pattern: str) -> Shape:
             "ffn": ffn,
             "shared": shared // ffn,
         }
+    }
+
+
+def qwen3_next(config: Config) -> Shape:
+    """Qwen3-Next and Qwen3.5: a Gated DeltaNet in most blocks, gated attention in the others."""
+    experts = _experts_of_qwen(config)
+    inside = "moe_intermediate_size" if experts else "intermediate_size"
+    config.value("intermediate_size")  # stated next to that of experts, which all blocks have
+    shape = gated(config, head_size=256, ffn=inside)
+    blocks = _blocks(config, shape["layers"])
+    after = "E" if experts else "-"
+    note_partial_rotary(config, 0.25)
+    config.only("use_sliding_window", (False,), "a window of some layers")
+    for key in ("sliding_window", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"):
+        config.value(key)
+    config.value("mamba_ssm_dtype")
+    return {
+        **shape,
+        "layers": 2 * shape["layers"],
+        "biases": ATTENTION if config.flag("attention_bias", False) else [],
+        "qk_norm": True,
+        "attention_gate": config.flag("attn_output_gate", True),
+        "mamba": {
+            "heads": config.count("linear_num_value_heads", default=32),
+            "head_size": config.count("linear_value_head_dim", default=128),
+            "groups": config.count("linear_num_key_heads", default=16),
+            "state": config.count("linear_key_head_dim", default=128),
+            "convolution": config.count("linear_conv_kernel_dim", default=4),
+            "chunk": DELTA_CHUNK,
+            "rule": "delta",
+        },
+        **({"experts": experts} if experts else {}),
+        "pattern": "".join(f"{block}{after}" for block in blocks),
+    }
+
+
+DELTA_CHUNK: Final = 64
+"""Tokens of a chunk of a Gated DeltaNet: fla-org/flash-linear-attention, ``chunk_size``."""
+
+
+def _blocks(config: Config, layers: int) -> str:
+    """Return the letter of the mixer of each block, from a list of names or an interval."""
+    listed = config.items("layer_types")
+    every = config.count("full_attention_interval", default=4)
+    unknown = [name for name in listed if name not in ("linear_attention", "full_attention")]
+    if unknown or (listed and len(listed) != layers):
+        config.wrong("layer_types", f"must be linear_attention or full_attention, {layers} times")
+    if listed:
+        return "".join(_LETTER.get(str(name), "*") for name in listed)
+    return "".join("M" if (index + 1) % every else "*" for index in range(layers))
+
+
+def _experts_of_qwen(config: Config) -> dict[str, int]:
+    """Return the experts of all blocks; none without them."""
+    config.only("decoder_sparse_step", (1,), "experts in some blocks")
+    if config.items("mlp_only_layers"):
+        config.wrong("mlp_only_layers", "must be empty: all blocks have experts, or none")
+    if not config.count("num_experts", default=0, least=0):
+        return {}
+    ffn = config.count("moe_intermediate_size")
+    shared = config.count("shared_expert_intermediate_size", default=ffn, least=0)
+    if shared % ffn:
+        config.wrong("shared_expert_intermediate_size", f"must be a multiple of {ffn}")
+    return {
+        "count": config.count("num_experts"),
+        "top_k": config.count("num_experts_per_tok", default=10),
+        "ffn": ffn,
+        "shared": shared // ffn,
     }

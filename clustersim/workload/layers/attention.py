@@ -30,6 +30,7 @@ def attention_ops(shard: Slice, layer: Layer) -> list[Op]:
     return [
         *before,
         _core_op(shard, layer),
+        *([_gate_op(shard, inner)] if m.attention_gate else []),
         row_op("projection", shard, "projection", "output", m.hidden, inner),
     ]
 
@@ -37,7 +38,8 @@ def attention_ops(shard: Slice, layer: Layer) -> list[Op]:
 def _plain(shard: Slice) -> list[Op]:
     """Queries, keys and values of the hidden state, with per-head norms and rotary positions."""
     m, a, k = shard.model, shard.heads, shard.kv_heads
-    columns = (a * m.head_size, k * m.head_size, k * m.value_size)
+    queries = m.query_heads // shard.tensor
+    columns = (queries * m.head_size, k * m.head_size, k * m.value_size)
     made = column_op("qkv", shard, "qkv", "qkv", columns, m.hidden, biased="qkv" in m.biases)
     turned = float(shard.tokens * (a + k) * m.head_size)
     ops = [made]
@@ -46,6 +48,20 @@ def _plain(shard: Slice) -> list[Op]:
     if m.positions == "rotary":
         ops.append(rotary_op(shard, turned, sum(columns)))
     return ops
+
+
+def _gate_op(shard: Slice, columns: int) -> Op:
+    """The product of the result of attention and the sigmoid of its gate, in one kernel each way.
+
+    The backward reads both and the gradient, and writes two gradients.
+    """
+    moved = float(shard.width * shard.tokens * columns)
+    return Op(
+        "attention gate",
+        forward=(Stream("attention gate", 3 * moved),),
+        backward=(Stream("attention gate backward", 5 * moved),),
+        inputs=2 * moved,
+    )
 
 
 def rotary_op(shard: Slice, numbers: float, columns: int) -> Op:

@@ -1,4 +1,4 @@
-"""Mamba-2: projections around a scan, whose states replace the keys and values of attention.
+"""Mamba-2 and Gated DeltaNet: projections around a scan, whose states replace keys and values.
 
     hidden --in--> gate | x B C --convolution--> scan --gate--> norm --out--> hidden
                         | steps                  of chunks of tokens
@@ -8,7 +8,8 @@ within chunks of tokens, and passes a state from chunk to chunk.  Dao and Gu
 2024, arXiv:2405.21060, sections 6 and 7.  Tensor ranks share heads and groups.  Megatron-Core,
 ``ssm/mamba_mixer.py``, with the kernels of state-spaces/mamba, ``ops/triton/ssd_combined.py``,
 ``MambaSplitConv1dScanCombinedFn``: it saves its input and its result, and its backward computes the
-convolution, the products and the states of chunks again.
+convolution, the products and the states of chunks again.  A Gated DeltaNet is that of
+fla-org/flash-linear-attention, ``ops/gated_delta_rule/chunk.py``, which does so as well.
 
 Letters: n tokens of this rank, P the width of a head, N the numbers of a state for each of these, Q
 tokens of a chunk.
@@ -88,6 +89,8 @@ def _ahead(shard: Slice) -> list[Kernel]:
     applies the gate: it reads the gate, and writes the result with and without it.
     """
     shape, w = _shape(shard), shard.width
+    if shape.delta:
+        return _delta_ahead(shard)
     q, p, n = _chunk(shard), shape.head_size, shape.state
     return [
         *_states(shard),
@@ -119,6 +122,8 @@ def _back(shard: Slice) -> list[Kernel]:
     steps are sums of the decay from behind, in separate passes of PyTorch.
     """
     shape, w = _shape(shard), shard.width
+    if shape.delta:
+        return _delta_back(shard)
     q, p, n = _chunk(shard), shape.head_size, shape.state
     together = p * shape.heads // shape.groups
     return [
@@ -135,6 +140,63 @@ def _back(shard: Slice) -> list[Kernel]:
         _of_groups(shard, "C gradient in chunks", q, n, q),
         _of_heads(shard, "decay gradient", q, q, p),
         Stream("scan steps backward", (2 * w + 56) * _numbers(shard, shape.heads), 7),
+        Stream("convolution backward", 3 * w * _convolved(shard)),
+    ]
+
+
+# --- the kernels of the delta rule ----------------------------------------------------------------
+
+
+def _delta_ahead(shard: Slice) -> list[Kernel]:
+    """Keys by keys of a chunk, its reduced keys and values, states and results.
+
+    Queries and keys are normed, and copied to the heads of the values.
+    """
+    shape, w = _shape(shard), shard.width
+    q, p, n = _chunk(shard), shape.head_size, shape.state
+    return [
+        Stream("convolution", 2 * w * _convolved(shard)),
+        Stream("scan norm of keys", 3 * w * _numbers(shard, 2 * shape.heads * n), 4),
+        _of_heads(shard, "keys by keys", q, q, n),
+        *_delta_states(shard),
+        _of_heads(shard, "chunk products", q, q, n),
+        _of_heads(shard, "chunk outputs", q, p, q + n),
+        Stream("scan gate", w * _numbers(shard, shape.inner), 0),
+    ]
+
+
+def _delta_states(shard: Slice) -> list[Kernel]:
+    """The reduced keys and values of a chunk, each without the others, and the states before it.
+
+    Steps are summed in 32 bits; the inverse of keys by keys is read and written in 16; states are
+    in 16 bits between chunks.
+    """
+    shape, w = _shape(shard), shard.width
+    q, p, n = _chunk(shard), shape.head_size, shape.state
+    return [
+        Stream("scan steps", (2 * w + 8) * _numbers(shard, shape.heads), 2),
+        Stream("inverses", 3 * w * _numbers(shard, shape.heads * q), 1),
+        _of_heads(shard, "reduced keys", q, n, q),
+        _of_heads(shard, "reduced values", q, p, q),
+        _of_heads(shard, "corrections", q, p, n),
+        _of_heads(shard, "chunk states", n, p, q),
+        Stream("state passing", 2 * w * _state_numbers(shard)),
+    ]
+
+
+def _delta_back(shard: Slice) -> list[Kernel]:
+    """Reduced keys and values and states again, and the gradients of all of them."""
+    shape, w = _shape(shard), shard.width
+    q, p, n = _chunk(shard), shape.head_size, shape.state
+    return [
+        *_delta_states(shard),
+        *(_of_heads(shard, f"gradient by states {at}", q, p, n) for at in range(6)),
+        *(_of_heads(shard, f"gradient by keys {at}", q, q, n) for at in range(8)),
+        *(_of_heads(shard, f"gradient by values {at}", q, q, p) for at in range(4)),
+        Stream("scan gate backward", 2 * w * _numbers(shard, shape.inner), 0),
+        Stream("state passing backward", 4 * w * _state_numbers(shard)),
+        Stream("scan steps backward", (2 * w + 24) * _numbers(shard, shape.heads), 4),
+        Stream("scan norm of keys backward", 5 * w * _numbers(shard, 2 * shape.heads * n), 4),
         Stream("convolution backward", 3 * w * _convolved(shard)),
     ]
 
