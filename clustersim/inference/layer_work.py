@@ -48,7 +48,7 @@ def layer_work(replica: Replica, layer: Layer) -> LayerWork:
     if layer.mixer == "attention":
         products += _attention_products(replica)
         passes += _rotary_passes(replica)
-        passes += _attention_gate_passes(replica)
+        passes += _more_passes(replica)
     elif layer.mixer == "mamba":
         products += _mamba_products(replica)
         passes += _mamba_passes(replica)
@@ -79,6 +79,11 @@ def _attention_products(replica: Replica) -> Iterator[Product]:
     else:
         yield Product(kernel, narrow + shape.query, h)
         yield Product(kernel, heads * model.head_size, shape.query)
+    if shape.indexer is not None:
+        width = shape.indexer.head_size
+        yield Product(kernel, shape.indexer.heads * width, shape.query or h)
+        yield Product(kernel, width, h)
+        yield Product(wide, shape.indexer.heads, h)
     yield Product(wide, shape.keys_values, shape.nope, heads)
     yield Product(wide, shape.value, shape.keys_values, heads)
     yield Product(kernel, h, heads * shape.value)
@@ -152,7 +157,11 @@ def _rotary_passes(replica: Replica) -> Iterator[Pass]:
         yield Pass(1, 2 * cached)
 
 
-def _attention_gate_passes(replica: Replica) -> Iterator[Pass]:
+def _more_passes(replica: Replica) -> Iterator[Pass]:
+    """Yield the product with a gate, and norm, rotation and cast of an indexer's inputs."""
+    latent = replica.model.latent
+    if latent is not None and (indexer := latent.indexer) is not None:
+        yield Pass(4, HALF * 3 * (indexer.heads + 1) * indexer.head_size)
     if replica.model.attention_gate:
         yield Pass(1, HALF * 3 * replica.head.heads * replica.model.head_size)
 

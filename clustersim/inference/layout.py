@@ -87,6 +87,8 @@ def check_replica(layout: Layout, model: Transformer, devices: int) -> None:
         problems.append(
             f"plan.pipeline: {layout.pipeline} stages of {model.layers} layers (at most one each)"
         )
+    if layout.context > 1 and model.latent is not None and model.latent.indexer is not None:
+        problems.append("plan.context: is not modelled with an indexer (leave it out)")
     problems += _mamba_problems(layout, model)
     experts = model.experts
     if layout.expert > 1 and experts is None:

@@ -13,6 +13,7 @@ from clustersim.catalog.records.engines import EngineRecord, FilledTiles
 from clustersim.cost.kernels.price_list import KernelPrices
 from clustersim.cost.surfaces.grouped import ROWS
 from clustersim.inference.formats import KV_BYTES, Formats, check_formats
+from clustersim.inference.indexer import indexed_bytes
 from clustersim.inference.layout import Layout, check_replica
 from clustersim.inference.links import Links
 from clustersim.records import dataclass
@@ -117,8 +118,10 @@ class Replica:
 
     @property
     def cached_bytes(self) -> float:
-        """Bytes of a cached token and layer on one device [B]."""
-        return KV_BYTES[self.formats.kv] * self.head.kv_heads * self.head.read
+        """Bytes of a cached token and layer on one device, with the key of an indexer [B]."""
+        latent = self.model.latent
+        indexed = 0.0 if latent is None else indexed_bytes(latent)
+        return KV_BYTES[self.formats.kv] * self.head.kv_heads * self.head.read + indexed
 
     @cached_property
     def state_bytes(self) -> float:

@@ -16,7 +16,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clustersim.arrays import Floats
+from clustersim.catalog.records.models import IndexerShape
 from clustersim.inference.formats import KV_BYTES, NARROW_PROMPTS, WEIGHTS
+from clustersim.inference.indexer import INDEX_KERNELS, chosen_seconds, decode_choice, prompt_choice
 from clustersim.inference.layer_work import HALF, LayerWork, layer_work
 from clustersim.inference.mamba import SCAN_PASSES, UPDATE_KERNELS, scan_seconds, update_seconds
 from clustersim.inference.replica import Replica
@@ -80,6 +82,11 @@ class Stage:
         return sum(self._attentions.values())
 
     @cached_property
+    def _indexer(self) -> IndexerShape | None:
+        """What chooses the tokens that a query attends to."""
+        return None if self._model.latent is None else self._model.latent.indexer
+
+    @cached_property
     def _scanning(self) -> int:
         """Layers of Mamba-2."""
         return sum(count for layer, count in self.layers.items() if layer.mixer == "mamba")
@@ -106,7 +113,7 @@ class Stage:
             for work, count in self._work
         )
         more = _ATTENTION_KERNELS * self._attending + UPDATE_KERNELS * self._scanning + reduces
-        more += 4 * self.with_experts
+        more += 4 * self.with_experts + (INDEX_KERNELS * self._attending if self._indexer else 0)
         return each + more + (_SAMPLING[0] + 1 if self.last else 0)
 
     # --- parts ---------------------------------------------------------------------------------
@@ -212,6 +219,9 @@ class Stage:
                 nbytes = KV_BYTES[self._formats.kv] * head.read * sequences * seen
                 alone = np.maximum(alone, self._reread(head.heads / queries * nbytes))
             seconds = seconds + count * alone
+        if self._indexer is not None:
+            choice = decode_choice(self._kernels, self._indexer, queries * sequences, keys)
+            seconds = seconds + self._attending * choice
         if self._scanning and self._model.mamba is not None:
             update = update_seconds(self.replica, self._model.mamba, sequences)
             seconds = seconds + self._scanning * update
@@ -247,6 +257,9 @@ class Stage:
             for part in others:
                 more = self._prompts(part, prompts * np.maximum(part.number, 1.0)) - launch
                 seconds = seconds + np.where(part.number > 0, count * more, 0.0)
+        if self._indexer is not None:
+            choice = prompt_choice(self._kernels, self._indexer, queries, keys, prompts)
+            seconds = seconds + self._attending * choice
         if self._scanning and self._model.mamba is not None:
             scan = scan_seconds(self.replica, self._model.mamba, queries, prompts)
             seconds = seconds + self._scanning * scan
@@ -256,6 +269,11 @@ class Stage:
         """Return the time of attention of a layer on sequences of prompts [s]."""
         head, own = self.replica.prompt_head, np.maximum(part.queries / self._layout.context, 1.0)
         seconds = self._kernels.prefill(self._prompt_kernel, head, own, part.keys, prompts)
+        if self._indexer is not None:
+            chosen = chosen_seconds(
+                self._kernels, self._prompt_kernel, self.replica.head, self._indexer, own, prompts
+            )
+            return np.where(part.keys >= self._indexer.tokens, chosen, seconds)
         if self._fused.prompts:
             return seconds
         return seconds + self._unfused(head, prompts * own, part.keys)
@@ -274,8 +292,10 @@ class Stage:
     @cached_property
     def prefill_launch(self) -> float:
         """The part of `prefill` that prompts of other lengths in the same step share [s]."""
-        scans = self._scanning * SCAN_PASSES * self._kernels.device.launch_overhead
-        return self._attending * self._prompt_launch + scans
+        passes = SCAN_PASSES * self._scanning
+        passes += INDEX_KERNELS * self._attending if self._indexer else 0
+        more = passes * self._kernels.device.launch_overhead
+        return self._attending * self._prompt_launch + more
 
     @cached_property
     def _prompt_launch(self) -> float:

@@ -121,8 +121,15 @@ def _attention(model: Transformer, layer: Layer) -> dict[str, float]:
     queries = h * a * d if shape.query is None else shape.query * (h + a * d)
     keys = h * (shape.keys_values + shape.rope)
     keys += shape.keys_values * a * (shape.nope + shape.value)
+    chosen: dict[str, float] = {}
+    if (indexer := shape.indexer) is not None:
+        made = (shape.query or h) * indexer.heads + h
+        made = made * indexer.head_size + h * indexer.heads
+        each = indexer.heads * indexer.head_size * model.length(layer)
+        chosen = {"indexer": 2.0 * s * made, "indexer scores": 2.0 * s * each}
     return {
         "qkv": 2.0 * s * (queries + keys),
+        **chosen,
         "attention": core,
         "projection": 2.0 * s * a * shape.value * h,
     }
@@ -134,8 +141,13 @@ def logits_forward_flops(model: Transformer) -> float:
 
 
 def attention_flops(model: Transformer) -> float:
-    """Return the forward FLOPs of the two products of attention on one sequence [FLOP]."""
-    return sum(layer_forward_flops(model, layer).get("attention", 0.0) for layer in model.stack)
+    """Return the forward FLOPs of products of tokens by tokens on one sequence [FLOP].
+
+    They are the two of attention, and the scores of an indexer.
+    """
+    layers = (layer_forward_flops(model, layer) for layer in model.stack)
+    names = ("attention", "indexer scores")
+    return sum(each.get(name, 0.0) for each in layers for name in names)
 
 
 def model_flops(model: Transformer, sequences: int) -> float:

@@ -137,6 +137,9 @@ class Transformer:
     def layer(self, index: int) -> Layer:
         """Return the properties of layer `index`, counted from 0."""
         kind = self._kind(index)
+        indexer = self.latent and self.latent.indexer
+        if indexer and kind.mixer == "attention" and indexer.tokens < self.sequence:
+            return kind._replace(window=indexer.tokens)
         window = self.window if kind.mixer == "attention" else None
         if window is None or not _in_window(window, index) or window.tokens >= self.sequence:
             return kind

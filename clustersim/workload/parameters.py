@@ -178,6 +178,9 @@ def _latent_attention(model: Transformer) -> Parameters:
     shape, h, a = model.latent, model.hidden, model.heads
     whole = h * (shape.keys_values + shape.rope) + shape.keys_values
     split = a * shape.keys_values * (shape.nope + shape.value) + a * shape.value * h
+    if shape.indexer is not None:
+        heads, width = shape.indexer.heads, shape.indexer.head_size
+        whole += (shape.query or h) * heads * width + h * (width + heads) + 2 * width
     if shape.query is None:
         split += h * a * model.head_size
     else:

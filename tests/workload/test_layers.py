@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustersim.catalog.records.models import LatentShape
+from clustersim.catalog.records.models import IndexerShape, LatentShape
 from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
 from clustersim.workload.flops import layer_forward_flops, logits_forward_flops
@@ -179,6 +179,27 @@ def test_latent_attention_does_the_flops_of_its_formula():
 
     assert one == pytest.approx(whole, rel=1e-12)
     assert four == pytest.approx(down + (whole - down) / 4, rel=1e-12)
+
+
+def test_an_indexer_scores_all_tokens_and_attention_those_it_chooses():
+    """Every tensor rank makes the whole choice of 64 of 512 tokens; the core costs that of 64."""
+    shape = LATENT.latent.model_copy(
+        update={"indexer": IndexerShape(heads=4, head_size=32, tokens=64)}
+    )
+    sparse = replace(LATENT, latent=shape)
+    layer = sparse.layer(0)
+    formula = layer_forward_flops(sparse, layer)
+    chosen = formula["indexer"] + formula["indexer scores"]
+
+    for tensor in (1, 4):
+        made = named(block(slice_of(sparse, tensor, 1, "unfused"), layer), "indexer")
+        assert flops(made.forward) == pytest.approx(chosen, rel=1e-12)
+        assert flops(made.backward) == pytest.approx(2 * chosen, rel=1e-12)
+    products = 384 * 4 * 32 + 1024 * (32 + 4)
+    assert chosen == 2 * 512 * (products + 4 * 32 * 512)
+    assert formula["attention"] == layer_forward_flops(LATENT, PLAIN)["attention"] * 64 / 512
+    assert sparse.layer(0).window == 64
+    assert replace(sparse, sequence=64).layer(0).window is None
 
 
 def test_latent_attention_keeps_its_narrow_vectors():

@@ -18,6 +18,7 @@ from clustersim.catalog import finding
 from clustersim.catalog.records.models import (
     FAMILIES,
     ExpertShape,
+    IndexerShape,
     LatentShape,
     ModelRecord,
     WindowShape,
@@ -218,6 +219,7 @@ def experts(layers):
     )
 
 
+INDEXER = st.builds(IndexerShape, heads=counts(8), head_size=counts(64), tokens=counts())
 LATENT = st.none() | st.builds(
     LatentShape,
     query=st.none() | counts(),
@@ -225,6 +227,7 @@ LATENT = st.none() | st.builds(
     nope=counts(256),
     rope=counts(128),
     value=counts(256),
+    indexer=st.none() | INDEXER,
 )
 
 
@@ -232,6 +235,7 @@ def norms(model):
     """Return the weights of all norms; latents have norms of their own."""
     latent = model.latent
     inside = (latent.keys_values + (latent.query or 0)) if latent else 0
+    inside += 2 * latent.indexer.head_size if latent and latent.indexer else 0
     return model.layers * (2 * model.hidden + inside) + model.hidden
 
 

@@ -64,6 +64,18 @@ class WindowShape(Strict):
     full_every: Count | None = None
 
 
+class IndexerShape(Strict):
+    """Sparse attention: an indexer chooses the `tokens` that a query attends to.
+
+    Its `heads` of `head_size` multiply a query with one key of each token before it. DeepSeek-V3.2,
+    arXiv:2512.02556, section 2.1.
+    """
+
+    heads: Count
+    head_size: Count
+    tokens: Count
+
+
 class LatentShape(Strict):
     """Multi-head latent attention: compressed widths of queries, keys and values.
 
@@ -76,6 +88,7 @@ class LatentShape(Strict):
     nope: Count
     rope: Count
     value: Count
+    indexer: IndexerShape | None = None
 
 
 class GroupsOfExperts(Strict):

@@ -92,7 +92,7 @@ class KernelPrices:
         self,
         kernel: str,
         m: Floats,
-        n: float,
+        n: Floats | float,
         k: float,
         batch: float = 1,
         repeats: float = assumed_repeats,

@@ -40,6 +40,8 @@ READERS: Final[Mapping[str, Callable[[Config], dict[str, Any]]]] = {
     "deepseek_v2": experts.deepseek_v2,
     "deepseek_v3": experts.deepseek_v3,
     "kimi_k2": experts.deepseek_v3,
+    "deepseek_v32": experts.deepseek_v32,
+    "glm_moe_dsa": experts.deepseek_v32,
     "gpt_oss": experts.gpt_oss,
     "glm4_moe": experts.glm4_moe,
     "llama4_text": experts.llama4_text,

@@ -98,6 +98,22 @@ def deepseek_v3(config: Config) -> Shape:
     return {**deepseek_v2(config), "biases": ["router"]}
 
 
+def deepseek_v32(config: Config) -> Shape:
+    """DeepSeek-V3.2 and GLM-5: as V3, with an indexer that chooses the tokens of a query."""
+    config.only("index_topk_freq", (1,), "tokens that several layers share")
+    for key in ("index_topk_pattern", "indexer_types"):
+        config.only(key, (), "tokens that several layers share")
+    config.value("qk_head_dim")
+    config.value("mlp_layer_types")  # as first_k_dense_replace
+    shape = deepseek_v3(config)
+    indexer = {
+        "heads": config.count("index_n_heads"),
+        "head_size": config.count("index_head_dim"),
+        "tokens": config.count("index_topk"),
+    }
+    return {**shape, "latent": {**shape["latent"], "indexer": indexer}}
+
+
 def gpt_oss(config: Config) -> Shape:
     """gpt-oss: sinks, biases of attention and experts, a window in some layers."""
     shape = gated(config)

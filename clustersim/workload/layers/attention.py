@@ -13,6 +13,7 @@ Megatron-LM, ``megatron/core/transformer/multi_latent_attention.py``.
 Letters: a query heads of this rank, k its key and value heads, d the width of a key, e of a value.
 """
 
+from clustersim.catalog.records.models import IndexerShape
 from clustersim.workload.kernels import Stream
 from clustersim.workload.layers.adapters import linear
 from clustersim.workload.layers.core import core
@@ -123,7 +124,44 @@ def latent_ops(shard: Slice) -> list[Op]:
             "qkv", shard, "key value up", "qkv", a * (shape.nope + shape.value), shape.keys_values
         ),
         _positions(shard),
+        *([_indexer(shard, shape.indexer, shape.query or m.hidden)] if shape.indexer else []),
     ]
+
+
+def _indexer(shard: Slice, indexer: IndexerShape, inputs: int) -> Op:
+    """The choice of the tokens that queries attend to, which every tensor rank makes as a whole.
+
+    Queries and keys are normed, rotated and cast; scores of all heads are summed, and the highest
+    are found in 32 bits.  The backward, by its own loss, has both gradients of each product.
+    """
+    m, n, w = shard.model, shard.tokens, shard.width
+    heads, width = indexer.heads, indexer.head_size
+    sizes = {
+        "query": (heads * width, inputs),
+        "key": (width, m.hidden),
+        "weight": (heads, m.hidden),
+    }
+    rows, pairs = m.sequence // shard.context, float(n) * m.length(Layer())
+    batch, turned = (
+        shard.micro * heads,
+        Stream("indexer passes", 6.0 * w * n * (heads + 1) * width, 4),
+    )
+    made = [shard.wide(f"indexer {name}", n, *size) for name, size in sizes.items()]
+    scores = shard.core("indexer scores", rows, int(m.length(Layer())), width, batch)
+    back = [
+        each
+        for name, (columns, inner) in sizes.items()
+        for each in (
+            shard.wide(f"indexer {name} input gradient", n, inner, columns),
+            shard.wide(f"indexer {name} weight gradient", columns, inner, n, of_weight=True),
+        )
+    ]
+    return Op(
+        "indexer",
+        forward=(*made, turned, scores, Stream("indexer choice", 8 * pairs, 2)),
+        backward=(Stream("indexer loss", 8 * pairs, 2), scores, scores, turned, *back),
+        inputs=float(w * n * (heads + 1) * width + 4 * n * indexer.tokens),
+    )
 
 
 def _down(shard: Slice, columns: list[int]) -> Op:
