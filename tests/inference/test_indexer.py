@@ -117,7 +117,7 @@ def test_a_replica_of_an_indexer_splits_no_contexts():
 
 
 def test_a_service_of_long_contexts_is_faster_with_an_indexer():
-    """DeepSeek-V3.2 on 8 H200, one context of 120,000 tokens: its first token later than V3, others sooner."""
+    """One context of 120,000 tokens on 8 H200: the first token later than of V3, others sooner."""
     served = {
         "cluster": "dgx-h200",
         "plan": {"tensor": 8},
