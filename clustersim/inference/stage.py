@@ -17,6 +17,7 @@ import numpy as np
 
 from clustersim.arrays import Floats
 from clustersim.catalog.records.models import IndexerShape
+from clustersim.cost.surfaces.prefill import QUERIES
 from clustersim.inference.formats import KV_BYTES, NARROW_PROMPTS, WEIGHTS
 from clustersim.inference.indexer import INDEX_KERNELS, chosen_seconds, decode_choice, prompt_choice
 from clustersim.inference.layer_work import HALF, LayerWork, layer_work
@@ -250,11 +251,11 @@ class Stage:
 
         Layers of Mamba-2 scan these tokens.
         """
-        seconds, launch = np.zeros_like(keys), self._prompt_launch
+        launch, window = self._prompt_launch, self._indexer is None
+        seconds = np.full_like(keys, self._attending * launch)
         for layer, count in self._attentions.items():
-            first, *others = _sequences(layer, queries, keys)
-            seconds = seconds + count * self._prompts(first, prompts)
-            for part in others:
+            seen = layer if window else layer._replace(window=None)
+            for part in _sequences(seen, queries, keys):
                 more = self._prompts(part, prompts * np.maximum(part.number, 1.0)) - launch
                 seconds = seconds + np.where(part.number > 0, count * more, 0.0)
         if self._indexer is not None:
@@ -367,19 +368,28 @@ def _sequences(layer: Layer, queries: Floats, keys: Floats) -> list[_Sequences]:
     """Return the last `queries` of `keys` tokens of a prompt as sequences of a layer.
 
     Chunks are sequences of their own: the rest of the one that the queries begin in, whole ones,
-    and the last. vLLM, ``make_local_attention_virtual_batches``.
+    and the last. vLLM, ``make_local_attention_virtual_batches``.  The queries of a window are those
+    that see all tokens before them, then as many as it is long, whose tiles read it and themselves.
     """
     one, size = np.ones_like(keys), layer.window
-    if size is None or not layer.chunked:
-        seen = keys if size is None else np.minimum(keys, np.maximum(size, queries))
-        return [_Sequences(one, queries, seen)]
-    before = (keys - queries) % size
-    first = np.minimum(queries, size - before)
-    whole, last = np.divmod(queries - first, size)
+    if size is None:
+        return [_Sequences(one, queries, keys)]
+    before = keys - queries
+    if layer.chunked:
+        before = before % size
+        first = np.minimum(queries, size - before)
+        whole, last = np.divmod(queries - first, size)
+        return [
+            _Sequences(one, first, before + first),
+            _Sequences(whole, one * size, one * size),
+            _Sequences(np.sign(last), last, last),
+        ]
+    first = np.clip(size - before, 0.0, queries)
+    beyond = queries - first
+    each = np.clip(beyond, 1.0, size)
     return [
-        _Sequences(one, first, before + first),
-        _Sequences(whole, one * size, one * size),
-        _Sequences(np.sign(last), last, last),
+        _Sequences(np.sign(first), first, before + first),
+        _Sequences(beyond / each, each, size + (each + QUERIES) / 2),
     ]
 
 

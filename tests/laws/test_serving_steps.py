@@ -201,6 +201,29 @@ def test_chunks_of_a_prompt_are_prompts_of_their_own():
     assert all(attention(local, q, 1024) == attention(whole, q, 1024) for q in (1, 512, 1024))
 
 
+@pytest.mark.parametrize("prompt", [4096, 20_000, 120_000])
+def test_queries_beyond_a_window_read_it_alone(prompt):
+    """The tokens of each window attend to it and to the one before, wherever they are."""
+    size = 1024
+    replica = step_costs(Layout()).replica
+    whole, local = (Stage(replica, {Layer(window=one): 1}, last=False) for one in (None, size))
+
+    def attention(stage, queries, keys):
+        seconds = stage.prefill(np.array([float(queries)]), np.array([float(keys)]))[0]
+        return float(seconds) - stage.prefill_launch
+
+    assert attention(local, size, size) == attention(whole, size, size)
+    assert attention(local, 256, 512) == attention(whole, 256, 512)
+    first, next_window = attention(local, size, size), attention(local, size, prompt)
+    assert next_window == attention(local, size, 2 * size)
+    windows = prompt / size - 1
+    assert attention(local, prompt, prompt) == pytest.approx(first + windows * next_window, rel=0.1)
+    assert attention(local, prompt, prompt) < attention(whole, prompt, prompt)
+    pairs, causal = prompt * size - size**2 / 2, prompt**2 / 2
+    ratio = attention(local, prompt, prompt) / attention(whole, prompt, prompt)
+    assert pairs / causal < ratio < 1.5 * pairs / causal
+
+
 def test_a_decoded_token_reads_half_of_a_chunk_in_the_mean():
     """All keys before the end of the first chunk, then (c + 1) / 2 of them, as long as it gets."""
     replica = step_costs(Layout()).replica
