@@ -66,12 +66,12 @@ class _Writer:
         """Rank classes of one stage."""
         return self.program.classes * self.program.tensor_ranks
 
-    def join(self, name: Hashable, traffic: Traffic, rank: int, after: int) -> int:
+    def join(self, name: Hashable, traffic: Traffic, rank: int, after: Iterable[int]) -> int:
         """Let a rank class take part in a collective of a name, which follows all of them."""
         if name not in self.joined:
             self.joined[name] = self.graph.add(traffic.name, traffic=traffic)
         joined = self.joined[name]
-        self.graph.follow(joined, after)
+        self.graph.follow(joined, *after)
         self.graph.ranks[joined].append(rank)
         return joined
 
@@ -117,7 +117,7 @@ class _RankWriter:
         """Add an operation of this rank class."""
         return self.graph.add(name, after, seconds=seconds, traffic=traffic, ranks=[self.rank])
 
-    def join(self, name: Hashable, traffic: Traffic, after: int) -> int:
+    def join(self, name: Hashable, traffic: Traffic, *after: int) -> int:
         """Take part in a collective of a name."""
         return self.writer.join(name, traffic, self.rank, after)
 
@@ -179,13 +179,13 @@ class _RankWriter:
         if action.traffic is None:
             self.writer.arrivals[position, target] = self.last
             return
+        before = self.sending.get(action.direction)
+        follows = [self.last] if before is None or program.blocking else [self.last, before]
         if program.tensor_ranks > 1:
-            sent = self.join(("send", *position[:2], at), action.traffic, self.last)
+            sent = self.join(("send", *position[:2], at), action.traffic, *follows)
         else:
-            before = self.sending.get(action.direction)
-            follows = [self.last] if before is None or program.blocking else [self.last, before]
             sent = self.add(action.traffic.name, follows, traffic=action.traffic)
-            self.sending[action.direction] = sent
+        self.sending[action.direction] = sent
         self.writer.arrivals[position._replace(stage=action.stage), target] = sent
         if program.blocking:
             self.after(sent)

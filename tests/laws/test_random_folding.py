@@ -16,6 +16,7 @@ from clustersim.program.schedules import SCHEDULES
 from clustersim.scenario.load import from_mapping
 from clustersim.simulation.step.build import build_job
 from clustersim.simulation.step.simulate import simulate
+from tests.engine.test_operation_replay import written_out
 from tests.random_steps import devices_of_node, divisors
 
 CASES = 200
@@ -193,3 +194,4 @@ def test_sends_of_a_tensor_group_followed_each_other_only_if_it_was_folded():
 
     assert each.program.tensor_ranks == 8
     assert folded.step_time == pytest.approx(each.step_time, rel=1e-12)
+    assert written_out(each.program) == pytest.approx(each.step_time, rel=1e-12)
