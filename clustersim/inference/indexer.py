@@ -47,21 +47,16 @@ def decode_choice(
 
 
 def prompt_choice(
-    kernels: KernelPrices,
-    indexer: IndexerShape,
-    queries: Floats,
-    keys: Floats,
-    prompts: Floats | float,
+    kernels: KernelPrices, indexer: IndexerShape, queries: Floats, keys: Floats
 ) -> Floats:
-    """Return the times to score the tokens before each of the last queries of prompts [s].
+    """Return the times to score `keys` tokens for each query of prompts, and to choose [s].
 
     Heads are summed where they are multiplied: one product over all of their widths.
     """
-    before, rows = keys - queries / 2, prompts * queries
     narrow = "fp8" in kernels.device.peak
     kernel = _PRODUCT if narrow else "bf16" if "bf16" in kernels.device.peak else "fp16"
-    seconds, _ = kernels.products(kernel, rows, before, indexer.heads * indexer.head_size)
-    return seconds + kernels.passes(_SCORE * rows * before, INDEX_KERNELS)
+    seconds, _ = kernels.products(kernel, queries, keys, indexer.heads * indexer.head_size)
+    return seconds + kernels.passes(_SCORE * queries * keys, INDEX_KERNELS)
 
 
 def chosen_seconds(

@@ -54,15 +54,12 @@ def scan_products(replica: Replica, shape: MambaShape) -> tuple[Product, ...]:
     )
 
 
-def scan_seconds(
-    replica: Replica, shape: MambaShape, tokens: Floats, prompts: Floats | float
-) -> Floats:
-    """Return the times of a layer to scan prompts of some tokens each [s]."""
-    rows, chunks = prompts * tokens, prompts * -(-tokens // shape.chunk)
-    states = 8 * chunks * shape.heads * shape.head_size * shape.state
+def scan_seconds(replica: Replica, shape: MambaShape, tokens: Floats) -> Floats:
+    """Return the times of a layer to scan some tokens of prompts, in whole chunks [s]."""
+    states = 8 * shape.heads * shape.head_size * shape.state / shape.chunk
     each = 2 * HALF * shape.convolved + (HALF + 8) * shape.heads
-    nbytes = (each * rows + states) / replica.layout.tensor
+    nbytes = (each + states) * tokens / replica.layout.tensor
     seconds = replica.kernels.passes(nbytes, SCAN_PASSES)
     for kernel, n, k, batch in scan_products(replica, shape):
-        seconds = seconds + replica.kernels.products(kernel, rows, n, k, batch)[0]
+        seconds = seconds + replica.kernels.products(kernel, tokens, n, k, batch)[0]
     return seconds

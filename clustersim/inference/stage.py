@@ -21,7 +21,7 @@ from clustersim.cost.surfaces.prefill import QUERIES
 from clustersim.inference.formats import KV_BYTES, NARROW_PROMPTS, WEIGHTS
 from clustersim.inference.indexer import INDEX_KERNELS, chosen_seconds, decode_choice, prompt_choice
 from clustersim.inference.layer_work import HALF, LayerWork, layer_work
-from clustersim.inference.mamba import SCAN_PASSES, UPDATE_KERNELS, scan_seconds, update_seconds
+from clustersim.inference.mamba import UPDATE_KERNELS, scan_seconds, update_seconds
 from clustersim.inference.replica import Replica
 from clustersim.workload.kernels import Head, Routed
 from clustersim.workload.model import Layer
@@ -83,7 +83,7 @@ class Stage:
         return sum(self._attentions.values())
 
     @cached_property
-    def _indexer(self) -> IndexerShape | None:
+    def indexer(self) -> IndexerShape | None:
         """What chooses the tokens that a query attends to."""
         return None if self._model.latent is None else self._model.latent.indexer
 
@@ -114,7 +114,7 @@ class Stage:
             for work, count in self._work
         )
         more = _ATTENTION_KERNELS * self._attending + UPDATE_KERNELS * self._scanning + reduces
-        more += 4 * self.with_experts + (INDEX_KERNELS * self._attending if self._indexer else 0)
+        more += 4 * self.with_experts + (INDEX_KERNELS * self._attending if self.indexer else 0)
         return each + more + (_SAMPLING[0] + 1 if self.last else 0)
 
     # --- parts ---------------------------------------------------------------------------------
@@ -220,8 +220,8 @@ class Stage:
                 nbytes = KV_BYTES[self._formats.kv] * head.read * sequences * seen
                 alone = np.maximum(alone, self._reread(head.heads / queries * nbytes))
             seconds = seconds + count * alone
-        if self._indexer is not None:
-            choice = decode_choice(self._kernels, self._indexer, queries * sequences, keys)
+        if self.indexer is not None:
+            choice = decode_choice(self._kernels, self.indexer, queries * sequences, keys)
             seconds = seconds + self._attending * choice
         if self._scanning and self._model.mamba is not None:
             update = update_seconds(self.replica, self._model.mamba, sequences)
@@ -247,34 +247,37 @@ class Stage:
         return seconds
 
     def prefill(self, queries: Floats, keys: Floats, prompts: float = 1) -> Floats:
-        """Return the times of attention of the last `queries` of `keys` tokens of prompts [s].
-
-        Layers of Mamba-2 scan these tokens.
-        """
-        launch, window = self._prompt_launch, self._indexer is None
-        seconds = np.full_like(keys, self._attending * launch)
+        """Return the times of attention of the last `queries` of `keys` tokens of prompts [s]."""
+        launch, window = self._prompt_launch, self.indexer is None
+        seconds = np.full_like(keys, self.prefill_launch)
         for layer, count in self._attentions.items():
             seen = layer if window else layer._replace(window=None)
             for part in _sequences(seen, queries, keys):
                 more = self._prompts(part, prompts * np.maximum(part.number, 1.0)) - launch
                 seconds = seconds + np.where(part.number > 0, count * more, 0.0)
-        if self._indexer is not None:
-            choice = prompt_choice(self._kernels, self._indexer, queries, keys, prompts)
-            seconds = seconds + self._attending * choice
-        if self._scanning and self._model.mamba is not None:
-            scan = scan_seconds(self.replica, self._model.mamba, queries, prompts)
-            seconds = seconds + self._scanning * scan
         return seconds
+
+    def choice(self, queries: Floats, keys: Floats) -> Floats:
+        """Return the times to choose from `keys` tokens for each query of all prompts [s]."""
+        if self.indexer is None:
+            return np.zeros_like(keys)
+        return self._attending * prompt_choice(self._kernels, self.indexer, queries, keys)
+
+    def scan(self, tokens: Floats) -> Floats:
+        """Return the times of layers of Mamba-2 to scan the tokens of all prompts [s]."""
+        if self._model.mamba is None:
+            return np.zeros_like(tokens)
+        return self._scanning * scan_seconds(self.replica, self._model.mamba, tokens)
 
     def _prompts(self, part: "_Sequences", prompts: Floats | float) -> Floats:
         """Return the time of attention of a layer on sequences of prompts [s]."""
         head, own = self.replica.prompt_head, np.maximum(part.queries / self._layout.context, 1.0)
         seconds = self._kernels.prefill(self._prompt_kernel, head, own, part.keys, prompts)
-        if self._indexer is not None:
+        if self.indexer is not None:
             chosen = chosen_seconds(
-                self._kernels, self._prompt_kernel, self.replica.head, self._indexer, own, prompts
+                self._kernels, self._prompt_kernel, self.replica.head, self.indexer, own, prompts
             )
-            return np.where(part.keys >= self._indexer.tokens, chosen, seconds)
+            return np.where(part.keys >= self.indexer.tokens, chosen, seconds)
         if self._fused.prompts:
             return seconds
         return seconds + self._unfused(head, prompts * own, part.keys)
@@ -293,10 +296,7 @@ class Stage:
     @cached_property
     def prefill_launch(self) -> float:
         """The part of `prefill` that prompts of other lengths in the same step share [s]."""
-        passes = SCAN_PASSES * self._scanning
-        passes += INDEX_KERNELS * self._attending if self._indexer else 0
-        more = passes * self._kernels.device.launch_overhead
-        return self._attending * self._prompt_launch + more
+        return self._attending * self._prompt_launch
 
     @cached_property
     def _prompt_launch(self) -> float:

@@ -271,7 +271,10 @@ class StepCosts:
         ((times, _),), ((tokens, before),) = self._tables, batch.prompts
         fixed, decode = self._of_shape(times, batch.shape)
         keys = before + tokens * (step + 1)
-        device: Floats = times.stage.prefill(np.full_like(keys, tokens), keys) + fixed
+        queries = np.full_like(keys, tokens)
+        device: Floats = times.stage.prefill(queries, keys) + fixed
+        device += times.stage.choice(queries, keys - queries / 2)
+        device += self._scanned(batch.prompts, times)
         if decode is not None:
             device += decode.many(context / batch.sequences + step)
         if self._context > 1:
@@ -384,14 +387,30 @@ class StepCosts:
         return times.gathered(self._largest([prompt.tokens + prompt.before for prompt in prompts]))
 
     def _attended(self, prompts: Sequence[Prompt], times: StageTimes) -> float:
-        """Return the time of attention of prompts, which one kernel of a layer runs [s]."""
+        """Return the time of attention of prompts, which kernels of a layer run for all [s]."""
+        more = self._scanned(prompts, times) + self._chosen(prompts, times)
         if len(prompts) == 1:
-            return times.prefill(prompts[0], 1)
+            return times.prefill(prompts[0], 1) + more
         launch = times.prefill_launch
         amounts: list[float] = []
         for prompt, count in Counter(prompts).items():
             amounts += [(times.prefill(prompt, count) - launch) / count] * count
-        return launch + self._largest(amounts)
+        return launch + self._largest(amounts) + more
+
+    def _scanned(self, prompts: Sequence[Prompt], times: StageTimes) -> float:
+        """Return the time of layers of Mamba-2 to scan prompts, each in whole chunks [s]."""
+        shape = self.replica.model.mamba
+        if shape is None:
+            return 0.0
+        return times.scan(self._largest([-(-n // shape.chunk) * shape.chunk for n, _ in prompts]))
+
+    def _chosen(self, prompts: Sequence[Prompt], times: StageTimes) -> float:
+        """Return the time of an indexer to choose the tokens that prompts attend to [s]."""
+        if times.stage.indexer is None:
+            return 0.0
+        queries = self._largest([n for n, _ in prompts])
+        pairs = self._largest([n * (before + n / 2) for n, before in prompts])
+        return float(times.stage.choice(np.array([queries]), np.array([pairs / queries]))[0])
 
     # --- what a step is ------------------------------------------------------------------------
 

@@ -168,6 +168,7 @@ class StageTimes:
     ----------
     gathered : of a gather of keys and values over a context group, by tokens
     combined : of the combination of results over a context group, by decoded tokens
+    scan : of layers of Mamba-2, by the tokens of all prompts
     prefill : of attention of some prompts of the same lengths, by these and their number
     """
 
@@ -184,6 +185,7 @@ class StageTimes:
         self._head = self._line(stage.head, MOST_SEQUENCES)
         self.gathered = self._line(stage.context_gather, MOST_KEYS)
         self.combined = self._line(stage.context_combine, MOST_SEQUENCES)
+        self.scan = self._line(stage.scan, MOST_TOKENS)
         decode = partial(stage.decode, queries=queries)
         self._decode = self._decode_together = self._plane(decode)
         if stage.together:

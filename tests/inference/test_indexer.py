@@ -69,14 +69,25 @@ def test_a_cached_token_has_the_key_of_the_indexer():
 
 
 def test_prompts_score_as_many_pairs_as_queries_have_tokens_before_them():
-    """Four prompts of the last 1,000 of 3,000 tokens: twice the heads take twice the products."""
+    """Twice the heads take twice the products."""
     kernels, latent = SPARSE.replica.kernels, SPARSE.replica.model.latent
     wide = latent.indexer.model_copy(update={"heads": 2 * latent.indexer.heads})
-    q, k = np.array([8000.0]), np.array([24_000.0])
-    one, two = (float(prompt_choice(kernels, each, q, k, 4)[0]) for each in (latent.indexer, wide))
+    q, k = np.array([32_000.0]), np.array([20_000.0])
+    one, two = (float(prompt_choice(kernels, each, q, k)[0]) for each in (latent.indexer, wide))
     rates = kernels.device.peak["fp8"]
 
-    assert 2 * 64 * 128 * 4 * 8000 * 20_000 / rates < two - one
+    assert 2 * 64 * 128 * 32_000 * 20_000 / rates < two - one
+
+
+def test_prompts_of_a_step_are_scored_together():
+    """Up to 2,048 tokens attention is that of V3, and the choice one kernel for all lengths."""
+
+    def choice(lengths):
+        step = Batch(0, 0, tuple(Prompt(n, 1500) for n in lengths))
+        with_scores, without = (model.step(step).parts["prefill"] for model in (SPARSE, FULL))
+        return with_scores - without
+
+    assert choice(range(100, 109)) == pytest.approx(choice([104] * 9), rel=1e-3)
 
 
 def test_long_prompts_attend_to_chosen_tokens_with_all_heads():
