@@ -77,6 +77,11 @@ class ReplicaModel:
     alike: Alike | None = None
     state_blocks: int = 0
 
+    def room(self, tokens: float) -> int:
+        """Return how many sequences of some tokens the KV cache has room for, with their states."""
+        states = self.state_blocks * self.block_tokens
+        return int(self.blocks * self.block_tokens / (tokens + states))
+
     def stretches(self, start: float, batch: Batch, context: float, steps: int) -> list[Stretch]:
         """Return the times of steps that differ in their contexts alone, one by one."""
         each = (later(batch, context, self.gain, step) for step in range(steps))

@@ -148,8 +148,8 @@ def _together(load: RequestLoad, deployment: Deployment) -> int:
     if not model.scheduling.continuous:
         return 0
     tokens = float(load.inputs.mean() + load.outputs.mean() / 2)
-    room = int(model.blocks * model.block_tokens / tokens)
-    return min(replicas * min(room, model.scheduling.sequences), len(load.inputs) // 2)
+    most = min(model.room(tokens), model.scheduling.sequences)
+    return min(replicas * most, len(load.inputs) // 2)
 
 
 def _room(load: RequestLoad, deployment: Deployment) -> int:
@@ -160,7 +160,7 @@ def _room(load: RequestLoad, deployment: Deployment) -> int:
     fewest, room = int(load.inputs.min()), 0
     for model, replicas in pools:
         sequences = max(model.stages, model.scheduling.sequences)
-        room += replicas * min(sequences, model.blocks * model.block_tokens // fewest)
+        room += replicas * min(sequences, model.room(fewest))
     return max(1, min(room, len(load.inputs) // 2))
 
 

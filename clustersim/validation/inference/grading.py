@@ -177,7 +177,8 @@ def _offline(case: InferenceCase) -> Predicted:
 
     All have the same lengths: a round that is filled in part would take as long as a whole one.
     """
-    room = case.costs.memory.tokens // (case.prompt + case.output)
+    memory = case.costs.memory
+    room = memory.tokens // (case.prompt + case.output + memory.state)
     most = case.costs.replica.layout.pipeline * case.costs.replica.engine.scheduler.sequences
     together = max(1, min(room, most))
     rounds = min(max(ROUNDS, ceil(LEAST_REQUESTS / together)), MOST_OFFLINE // together)

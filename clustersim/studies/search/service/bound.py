@@ -61,7 +61,7 @@ class ReplicaBound:
     def _sequences(self) -> Floats:
         """Sequences of a batch at which the time of a step is computed."""
         rules, model = self.model.scheduling, self.model
-        room = self._room // max(1, self.load.shortest)
+        room = model.room(max(1, self.load.shortest))
         most = max(1, min(self.load.users, rules.sequences // model.stages, room))
         each = -(-most // self.groups)  # of a group, the last of which may be incomplete
         sizes = {*range(1, DENSE + 1), *map(int, knots(each)), *range(8, min(each, EVERY), 8), each}
