@@ -103,21 +103,22 @@ def check_replica(layout: Layout, model: Transformer, devices: int) -> None:
 
 
 def _mamba_problems(layout: Layout, model: Transformer) -> Iterator[str]:
-    """Yield why a layout does not divide layers of Mamba-2, or has stages without attention."""
-    if model.mamba is not None and model.mamba.heads % layout.tensor:
+    """Yield why a layout does not divide layers with states, or has stages without attention."""
+    shape = model.mamba
+    if shape is not None and shape.heads % layout.tensor:
         yield (
-            f"plan.tensor: {layout.tensor} does not divide the {model.mamba.heads} Mamba heads of"
-            f" '{model.name}' (divisors up to 16: {_divisors(model.mamba.heads, 16)})"
+            f"plan.tensor: {layout.tensor} does not divide the {shape.heads} {shape.kind} heads of"
+            f" '{model.name}' (divisors up to 16: {_divisors(shape.heads, 16)})"
         )
-    if model.mamba is not None and layout.context > 1:
-        yield "plan.context: is not modelled for layers of Mamba-2 (leave it out)"
+    if shape is not None and layout.context > 1:
+        yield f"plan.context: is not modelled for layers of {shape.kind} (leave it out)"
     if model.pattern is not None and layout.pipeline <= model.layers:
         ends = accumulate(layout.layers(model), initial=0)
         stages = (model.stack[first:last] for first, last in pairwise(ends))
         if any(all(layer.mixer != "attention" for layer in stage) for stage in stages):
             yield (
-                f"plan.pipeline: {layout.pipeline} stages leave one without attention of"
-                f" '{model.name}', which is not modelled (fewer stages)"
+                f"plan.pipeline: one of {layout.pipeline} stages of '{model.name}' has no layer"
+                " with attention, which is not modelled (fewer stages)"
             )
 
 

@@ -155,7 +155,7 @@ def _fill(plan: Plan, devices: int) -> str:
 def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
     problems = []
     counts = {"attention heads": model.heads, "ffn columns": model.ffn}
-    counts |= {"Mamba groups": model.mamba.groups} if model.mamba else {}
+    counts |= {f"{model.mamba.kind} groups": model.mamba.groups} if model.mamba else {}
     uneven = [f"{count} {what}" for what, count in counts.items() if count % plan.tensor]
     if uneven:
         allowed = [t for t in divisors(math.gcd(*counts.values())) if t <= 2 * plan.tensor]
@@ -274,9 +274,10 @@ def _scanned(plan: Plan, shape: MambaShape) -> str:
     """Return why context ranks cannot share the heads that a tensor rank scans, if they cannot."""
     heads, groups = shape.heads // plan.tensor, shape.groups // plan.tensor
     if heads % plan.context:
-        return f"does not divide the {heads} Mamba heads of a tensor rank"
+        return f"does not divide the {heads} {shape.kind} heads of a tensor rank"
     if groups % plan.context and plan.context % groups:
-        return f"neither divides nor is a multiple of the {groups} Mamba groups of a tensor rank"
+        of_rank = f"the {groups} {shape.kind} groups of a tensor rank"
+        return f"neither divides nor is a multiple of {of_rank}"
     return ""
 
 

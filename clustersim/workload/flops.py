@@ -123,16 +123,22 @@ def _attention(model: Transformer, layer: Layer) -> dict[str, float]:
     keys += shape.keys_values * a * (shape.nope + shape.value)
     chosen: dict[str, float] = {}
     if (indexer := shape.indexer) is not None:
-        made = (shape.query or h) * indexer.heads + h
-        made = made * indexer.head_size + h * indexer.heads
-        each = indexer.heads * indexer.head_size * model.length(layer)
-        chosen = {"indexer": 2.0 * s * made, "indexer scores": 2.0 * s * each}
+        made = ((shape.query or h) * indexer.heads + h) * indexer.head_size + h * indexer.heads
+        chosen = {"indexer": 2.0 * s * made + _scores(model, layer)}
     return {
         "qkv": 2.0 * s * (queries + keys),
         **chosen,
         "attention": core,
         "projection": 2.0 * s * a * shape.value * h,
     }
+
+
+def _scores(model: Transformer, layer: Layer) -> float:
+    """Return the forward FLOPs of the scores of an indexer, of all pairs of tokens [FLOP]."""
+    indexer = None if model.latent is None else model.latent.indexer
+    if indexer is None:
+        return 0.0
+    return 2.0 * model.sequence * indexer.heads * indexer.head_size * model.length(layer)
 
 
 def logits_forward_flops(model: Transformer) -> float:
@@ -145,9 +151,11 @@ def attention_flops(model: Transformer) -> float:
 
     They are the two of attention, and the scores of an indexer.
     """
-    layers = (layer_forward_flops(model, layer) for layer in model.stack)
-    names = ("attention", "indexer scores")
-    return sum(each.get(name, 0.0) for each in layers for name in names)
+    return sum(
+        layer_forward_flops(model, layer)["attention"] + _scores(model, layer)
+        for layer in model.stack
+        if layer.mixer == "attention"
+    )
 
 
 def model_flops(model: Transformer, sequences: int) -> float:

@@ -161,3 +161,6 @@ def _attention(model: Transformer) -> Iterator[tuple[int, int]]:
     yield from [(hidden, queries)] if shape.query is None else (
         (hidden, shape.query), (shape.query, queries)
     )  # fmt: skip
+    if (indexer := shape.indexer) is not None:
+        yield shape.query or hidden, indexer.heads * indexer.head_size
+        yield from ((hidden, indexer.head_size), (hidden, indexer.heads))

@@ -176,9 +176,9 @@ def test_a_sequence_has_blocks_for_its_states_and_its_tokens(state, tokens):
 @pytest.mark.parametrize(
     ("layout", "problem"),
     [
-        (Layout(tensor=3), "plan.tensor: 3 does not divide the 128 Mamba heads of 'nemotron-h-8b'"),
+        (Layout(tensor=3), "plan.tensor: 3 does not divide the 128 Mamba-2 heads of"),
         (Layout(context=2), "plan.context: is not modelled for layers of Mamba-2"),
-        (Layout(pipeline=8), "plan.pipeline: 8 stages leave one without attention"),
+        (Layout(pipeline=8), "plan.pipeline: one of 8 stages of 'nemotron-h-8b' has no layer with"),
     ],
 )
 def test_what_a_hybrid_cannot_be_divided_into_is_a_line(layout, problem):

@@ -86,7 +86,7 @@ def test_an_iteration_has_the_flops_of_its_formula(rows, columns):
 
 
 @pytest.mark.parametrize(
-    "name", [LLAMA, "mixtral-8x7b", "llama4-maverick", "deepseek-v3", "gpt-22b"]
+    "name", [LLAMA, "mixtral-8x7b", "llama4-maverick", "deepseek-v3", "deepseek-v3.2", "gpt-22b"]
 )
 def test_matrices_have_all_weights_of_a_layer(name):
     """All but norms and biases, those of all experts, and latent projections."""

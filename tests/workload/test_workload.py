@@ -144,6 +144,19 @@ def test_step_flops_are_those_of_the_formulas(model, batch):
     assert hardware_flops(model, batch, []) == model_flops(model, batch)
 
 
+@pytest.mark.parametrize(
+    "name", ["mixtral-8x7b", "deepseek-v3.2", "nemotron-h-8b", "qwen3-next-80b-a3b"]
+)
+def test_full_recomputation_runs_the_forward_of_all_layers_again(name):
+    """Each operation with FLOPs is one that is recomputed; scores of an indexer were left out."""
+    model = build_model(entry("model", name).record, 4096, 1, 1)
+    shard = slice_of(model)
+    every = [(layer, op_names(layer_ops(shard, layer))) for layer in model.stack]
+    forward = sum(sum(layer_forward_flops(model, layer).values()) for layer in model.stack)
+
+    assert hardware_flops(model, 1, every) - model_flops(model, 1) == pytest.approx(forward)
+
+
 @MODEST
 @given(transformers(), st.sampled_from([1, 2, 4]), st.booleans())
 def test_gradients_of_weights_are_as_much_work_as_the_linear_layers(model, tensor, overlap):

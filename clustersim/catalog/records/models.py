@@ -155,6 +155,11 @@ class MambaShape(Strict):
         return self.rule == "delta"
 
     @property
+    def kind(self) -> str:
+        """What it is, in words."""
+        return "Gated DeltaNet" if self.delta else "Mamba-2"
+
+    @property
     def inner(self) -> int:
         """Width of all heads."""
         return self.heads * self.head_size
@@ -278,6 +283,10 @@ class ModelRecord(Record):
             raise ValueError(f"kv_heads: {self.kv_heads} does not divide heads {self.heads}")
         if self.latent is not None and (self.kv_heads is not None or self.head_size is not None):
             raise ValueError("latent: determines the heads (leave out kv_heads and head_size)")
+        if self.latent is not None and self.attention_gate:
+            raise ValueError("attention_gate: is not modelled with latent (leave it out)")
+        if self.latent is not None and self.latent.indexer is not None and self.window is not None:
+            raise ValueError("window: is not modelled with an indexer (leave it out)")
         if self.experts is not None and self.parallel_block:
             raise ValueError("parallel_block: is not modelled with experts (leave it out)")
         if self.experts is not None and self.experts.first_dense >= self.layers:

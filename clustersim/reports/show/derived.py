@@ -165,7 +165,8 @@ def _architecture(record: ModelRecord) -> Derived:
     text = f"{record.norm} norms, {record.mlp} MLP, positions {record.positions}, logits {ends}"
     text += f", biases of {', '.join(record.biases)}" if record.biases else ", no biases"
     if record.pattern is not None:
-        counts = [f"{record.pattern.count(of)} {what}" for of, what in LETTERS.items()]
+        kinds = {**LETTERS, **({"M": record.mamba.kind} if record.mamba else {})}
+        counts = [f"{record.pattern.count(of)} {what}" for of, what in kinds.items()]
         text += f"; layers: {', '.join(each for each in counts if not each.startswith('0 '))}"
     return Derived("architecture", value, "architecture", text)
 

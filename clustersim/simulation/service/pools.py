@@ -126,8 +126,8 @@ def _drafting(
     for record in (scenario.model, speculation.draft):
         if record is not None and record.mamba is not None:
             raise PlanError(
-                f"speculation: is not modelled with layers of Mamba-2, which '{record.name}' has"
-                " (leave it out)"
+                f"speculation: is not modelled with layers of {record.mamba.kind}, which"
+                f" '{record.name}' has (leave it out)"
             )
     if speculation.draft is None:
         return Drafting(speculation.tokens, share=speculation.share or 0.0)

@@ -141,13 +141,10 @@ def _indexer(shard: Slice, indexer: IndexerShape, inputs: int) -> Op:
         "key": (width, m.hidden),
         "weight": (heads, m.hidden),
     }
-    rows, pairs = m.sequence // shard.context, float(n) * m.length(Layer())
-    batch, turned = (
-        shard.micro * heads,
-        Stream("indexer passes", 6.0 * w * n * (heads + 1) * width, 4),
-    )
+    rows, length = m.sequence // shard.context, m.length(Layer())
     made = [shard.wide(f"indexer {name}", n, *size) for name, size in sizes.items()]
-    scores = shard.core("indexer scores", rows, int(m.length(Layer())), width, batch)
+    turned = Stream("indexer passes", 6.0 * w * n * (heads + 1) * width, 4)
+    scores = shard.core("indexer scores", rows, int(length), width, shard.micro * heads)
     back = [
         each
         for name, (columns, inner) in sizes.items()
@@ -158,8 +155,8 @@ def _indexer(shard: Slice, indexer: IndexerShape, inputs: int) -> Op:
     ]
     return Op(
         "indexer",
-        forward=(*made, turned, scores, Stream("indexer choice", 8 * pairs, 2)),
-        backward=(Stream("indexer loss", 8 * pairs, 2), scores, scores, turned, *back),
+        forward=(*made, turned, scores, Stream("indexer choice", 8 * n * length, 2)),
+        backward=(Stream("indexer loss", 8 * n * length, 2), scores, scores, turned, *back),
         inputs=float(w * n * (heads + 1) * width + 4 * n * indexer.tokens),
     )
 
