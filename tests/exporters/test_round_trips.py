@@ -13,7 +13,7 @@ from clustersim.exporters import export
 from clustersim.importers.launch.serving import catalogue_model
 from clustersim.importers.launch.torchtitan_source import REGISTRY
 from clustersim.scenario.entries import entry
-from clustersim.scenario.load import load, load_any
+from clustersim.scenario.load import from_mapping, load, load_any
 from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.simulate import simulate
 from commands import ending
@@ -208,3 +208,22 @@ def test_flash_attention_instead_of_cudnn_is_launched(program, tmp_path):
     )  # fmt: skip
 
     assert check_step(program, loaded, simulate(loaded), tmp_path) == set()
+
+
+@pytest.mark.parametrize("program", MEGATRONS)
+def test_an_indexer_comes_back_from_a_launch_file_of_megatron(program, tmp_path):
+    """Sparse attention of DeepSeek-V3.2 was launched as attention to all tokens."""
+    loaded = from_mapping(
+        "sparse",
+        {
+            "title": "A",
+            "cluster": {"name": "dgx-b200", "nodes": 8},
+            "model": {"name": "deepseek-v3.2", "layers": 8},
+            "plan": {"data": 64, "expert": 64, "zero": 1},
+            "batch": {"global": 64, "micro": 1, "sequence": 4096},
+            "precision": "bf16",
+            "framework": MEGATRONS[program],
+        },
+    )
+
+    assert not check_step(program, loaded, simulate(loaded), tmp_path)

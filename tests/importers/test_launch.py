@@ -21,7 +21,7 @@ from clustersim.importers.launch.syntax.shell import MOST_LINES, read_commands
 from clustersim.importers.reasons import reason_of
 from clustersim.importers.registry import import_file, import_source
 from clustersim.importers.source import Source, as_source
-from clustersim.scenario.load import LoadedService, load, load_any, load_service
+from clustersim.scenario.load import LoadedService, from_mapping, load, load_any, load_service
 from clustersim.scenario.origins import kind_of, origin_of
 from clustersim.simulation.service.serve import serve
 from clustersim.simulation.step.simulate import simulate
@@ -1122,6 +1122,23 @@ def test_options_of_maxtext_change_the_keys_that_they_mean(more, key, value):
 
     assert found == value
     assert before != value
+
+
+@pytest.mark.parametrize(
+    ("stated", "name"),
+    [
+        ("qwen3-30b-a3b", "qwen3-30b-a3b"),
+        ("deepseek3.2-671b", "deepseek-v3.2"),
+        ("llama4-17b-128e", "llama4-maverick"),
+    ],
+)
+def test_a_configuration_of_maxtext_with_experts_runs(stated, name):
+    """One with experts was an error at the file of the framework; names differ from others'."""
+    text = f"model_name: {stated}\nper_device_batch_size: 1\nici_expert_parallelism: 8\n"
+    draft = drafted(text, "mine.yml", nodes=32)
+
+    assert draft.data["model"] == name
+    assert simulate(from_mapping("mine", draft.data)).step_time > 0
 
 
 @pytest.mark.parametrize(

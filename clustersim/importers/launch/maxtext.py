@@ -201,9 +201,20 @@ def _finish(given: Given) -> None:
     _kernels(given)
 
 
+_NAMES: Final[Mapping[str, str]] = {
+    "deepseek3-671b": "deepseek-v3",
+    "deepseek3.2-671b": "deepseek-v3.2",
+    "kimi-k2-1t": "kimi-k2",
+    "llama4-17b-16e": "llama4-scout",
+    "llama4-17b-128e": "llama4-maverick",
+}
+"""Models of the catalogue whose names in MaxText do not begin with theirs."""
+
+
 def _model(given: Given) -> None:
     """State the model by its name, or its shape with the defaults of base.yml."""
     name = given.pop("model", "default")
+    name = _NAMES.get(name, name)
     activations = given.pop("activations", ["silu", "linear"])
     given.pop("block")
     given.pop("scale")
@@ -378,7 +389,8 @@ def _kernels(given: Given) -> None:
     if _has_experts(given):
         products = assumed(grouped or sparse, "megablox and sparse_matmul of the file")
         exchange = assumed(False, "an all-to-all over all ranks that share the experts")
-        given.usual("framework.experts", {"grouped": products, "once_per_node": exchange})
+        given.usual("framework.experts.grouped", products)
+        given.usual("framework.experts.once_per_node", exchange)
     elif given.get("plan.expert", 1) > 1:
         given.disregard("plan.expert", "no effect without experts")
 

@@ -3,7 +3,6 @@
 Names and defaults are those of NVIDIA/Megatron-LM, megatron/training/arguments.py, commit 000c4ac.
 """
 
-import ast
 import re
 from functools import partial
 from typing import Any, Final
@@ -11,7 +10,8 @@ from typing import Any, Final
 from clustersim.catalog.finding import find
 from clustersim.catalog.reading import parse_yaml
 from clustersim.errors import CatalogError
-from clustersim.importers.launch import commands
+from clustersim.importers.launch import commands, megatron_layers
+from clustersim.importers.launch.megatron_layers import blocks_of, by_layer
 from clustersim.importers.launch.options import Option, options_in
 from clustersim.importers.launch.table import (
     Given,
@@ -58,38 +58,11 @@ def _window(option: Option) -> int:
     return int(numbers[0]) + 1
 
 
-def _pattern(option: Option) -> int | list[int]:
-    """Return a frequency, or a list of 0 and 1 by layer: ``([0]*3+[1]*58)``."""
-    several = len(option.values) > 1
-    text = f"[{','.join(option.words())}]" if several else str(option.value).strip()
-    if not text.startswith(("[", "(")):
-        return option.count()
-    if not re.fullmatch(r"[0-9\s\[\]()+*,]{,2000}", text):
-        raise option.wrong("must be a number, or a list such as ([0]*3+[1]*58)")
-    try:
-        return _list(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise option.wrong("must be a number, or a list such as ([0]*3+[1]*58)") from None
-
-
 def _modules(option: Option) -> list[str]:
     """Return the modules that are recomputed selectively."""
     if unknown := [name for name in option.words() if name not in MODULES]:
         raise option.wrong(f"has no module '{unknown[0]}' (modules: {', '.join(MODULES)})")
     return [*option.words()]
-
-
-def _list(node: ast.expr) -> list[int]:
-    if isinstance(node, ast.List):
-        items = [item.value for item in node.elts if isinstance(item, ast.Constant)]
-        return [item for item in items if isinstance(item, int)]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return [*_list(node.left), *_list(node.right)]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        times = node.right
-        if isinstance(times, ast.Constant) and isinstance(times.value, int):
-            return _list(node.left) * min(times.value, 4_096)
-    raise ValueError("is no list")
 
 
 _OPTIMISERS: Final = {"adam": None, "sgd": "sgd", "muon": "muon", "dist_muon": "muon"}
@@ -220,7 +193,7 @@ READS: Final[Reads] = {
     "qk-layernorm": flag("model.qk_norm"),
     "softmax-type": word("of.softmax"),
     "window-size": Read("of.window", _window),
-    "window-attn-skip-freq": Read("of.window_pattern", _pattern),
+    "window-attn-skip-freq": Read("of.window_pattern", by_layer),
     "multi-latent-attention": flag("of.latent"),
     "q-lora-rank": count("of.latent_query"),
     "kv-lora-rank": count("of.latent_keys_values"),
@@ -231,11 +204,12 @@ READS: Final[Reads] = {
     "moe-router-topk": count("of.top_k"),
     "moe-ffn-hidden-size": count("of.expert_ffn"),
     "moe-shared-expert-intermediate-size": count("of.shared_ffn"),
-    "moe-layer-freq": Read("of.expert_layers", _pattern),
+    "moe-layer-freq": Read("of.expert_layers", by_layer),
     "moe-router-enable-expert-bias": flag("of.router_bias"),
     "moe-expert-capacity-factor": number("of.capacity"),
     "moe-router-num-groups": count("of.router_groups"),
     "moe-router-group-topk": count("of.router_limit"),
+    **megatron_layers.READS,
 }
 """Options that are read, each with its key."""
 
@@ -251,6 +225,7 @@ def finish(given: Given) -> None:
     if "model" in given.values and "model.layers" not in given.values:
         _named(given)
     else:
+        megatron_layers.count_layers(given)
         given.need("model.layers", "--num-layers")
         given.need("model.hidden", "--hidden-size")
         given.need("model.heads", "--num-attention-heads")
@@ -280,7 +255,7 @@ def _layout(given: Given) -> None:
             given.disregard(key, "no effect without experts")
     else:
         given.usual("plan.expert_tensor", tensor)
-    layers = given.values["model.layers"]
+    layers = blocks_of(given)
     per_chunk = given.pop("layers_per_chunk")
     if per_chunk is not None:
         if layers % (pipeline * per_chunk):
@@ -321,12 +296,14 @@ def _layers_of_stages(given: Given, pipeline: int) -> None:
     if first is None and last is None:
         return
     inner = pipeline - (first is not None) - (last is not None)
-    rest = given.values["model.layers"] - (first or 0) - (last or 0)
+    blocks = blocks_of(given)
+    rest, parts = blocks - (first or 0) - (last or 0), given.values["model.layers"] // blocks
     key = "of.first_layers" if first is not None else "of.last_layers"
     if given.get("plan.chunks", 1) > 1 or inner < 1 or rest % inner:
         raise given.wrong(key, f"leaves {rest} layers for {inner} stages (set plan.layers)")
     ends_first, ends_last = [[n] if n is not None else [] for n in (first, last)]
-    given.put("plan.layers", [*ends_first, *[rest // inner] * inner, *ends_last], key)
+    stages = [*ends_first, *[rest // inner] * inner, *ends_last]
+    given.put("plan.layers", [parts * each for each in stages], key)
 
 
 def _precision(given: Given) -> None:
@@ -371,7 +348,7 @@ def _memory(given: Given) -> None:
     usual = "selective" if selective else "full" if method else None
     granularity = given.pop("granularity", usual)
     modules = given.pop("modules", ["core_attn"])
-    stage = -(-given.values["model.layers"] // given.get("plan.pipeline", 1))
+    stage = -(-blocks_of(given) // given.get("plan.pipeline", 1))
     if granularity == "selective":
         given.put("recompute", "selective", "of.granularity")
         if modules != ["core_attn"]:
@@ -462,6 +439,7 @@ def _model(given: Given) -> None:
     )
     _latent(given)
     _experts(given, shape["model.ffn"])
+    megatron_layers.state_layers(given)
 
 
 _LATENT: Final = {"query": None, "keys_values": 32, "nope": 128, "rope": 64, "value": 128}
