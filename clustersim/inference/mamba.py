@@ -15,12 +15,19 @@ from clustersim.catalog.records.models import MambaShape
 from clustersim.inference.layer_work import HALF, Product
 from clustersim.inference.replica import Replica
 
+_SINGLE: Final = 4.0
+"""Size of a number in 32 bits [B]."""
+
 UPDATE_KERNELS: Final = 2
 """Kernels of a layer that decodes: the convolution, and the update of the state."""
 
-SCAN_PASSES: Final = 3
+_PASSES: Final = 3
 """Kernels of the scan of prompts next to its products: the convolution, the sums of the decay, and
 the states from chunk to chunk."""
+
+_DELTA_PASSES: Final = 6
+"""The same of a Gated DeltaNet: the convolution, the gates, the sums of the decay, the norms of
+queries and of keys, and the inverse of keys by keys."""
 
 
 def update_seconds(replica: Replica, shape: MambaShape, sequences: Floats) -> Floats:
@@ -56,10 +63,24 @@ def scan_products(replica: Replica, shape: MambaShape) -> tuple[Product, ...]:
 
 def scan_seconds(replica: Replica, shape: MambaShape, tokens: Floats) -> Floats:
     """Return the times of a layer to scan some tokens of prompts, in whole chunks [s]."""
-    states = 8 * shape.heads * shape.head_size * shape.state / shape.chunk
-    each = 2 * HALF * shape.convolved + (HALF + 8) * shape.heads
-    nbytes = (each + states) * tokens / replica.layout.tensor
-    seconds = replica.kernels.passes(nbytes, SCAN_PASSES)
+    nbytes = scan_bytes(shape) * tokens / replica.layout.tensor
+    seconds = replica.kernels.passes(nbytes, _DELTA_PASSES if shape.delta else _PASSES)
     for kernel, n, k, batch in scan_products(replica, shape):
         seconds = seconds + replica.kernels.products(kernel, tokens, n, k, batch)[0]
     return seconds
+
+
+def scan_bytes(shape: MambaShape) -> float:
+    """Return what the passes of a scan move for a token, on all devices of a tensor group [B].
+
+    What is convolved is read and written; steps are read, and written in 32 bits with the sums of
+    their decay; states are written in 32 bits and read.  Those of a Gated DeltaNet are in 16 bits.
+    It reads another step, norms queries and keys, and inverts keys by keys, which are in 32 bits,
+    and the inverse in 16: vLLM, ``model_executor/layers/fla/ops/chunk.py``.
+    """
+    each = 2 * HALF * shape.convolved + (HALF + 2 * _SINGLE) * shape.heads
+    states = 2 * shape.inner * shape.state / shape.chunk
+    if not shape.delta:
+        return each + _SINGLE * states
+    normed, inverted = 4 * shape.groups * shape.state, shape.heads * shape.chunk
+    return each + HALF * (states + normed + shape.heads) + (_SINGLE + HALF) * inverted

@@ -12,7 +12,7 @@ from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import Formats
 from clustersim.inference.layer_work import layer_work
 from clustersim.inference.layout import Layout
-from clustersim.inference.mamba import scan_products, scan_seconds, update_seconds
+from clustersim.inference.mamba import scan_bytes, scan_products, scan_seconds, update_seconds
 from clustersim.inference.replica import build_replica
 from clustersim.inference.step_costs import StepCosts
 from clustersim.scenario.entries import entry
@@ -106,6 +106,20 @@ def test_a_scan_has_the_flops_of_training(rule):
     flops = sum(2 * 4_096 * each.n * each.k * each.batch for each in products)
 
     assert flops == scan_flops(shape, 4_096)
+
+
+def test_passes_of_a_scan_move_the_bytes_of_its_kernels():
+    """Qwen3-Next: 8,192 convolved, 32 steps, 4,096 x 128 / 64 states, 16 x 128 keys, 32 x 64 pairs.
+
+    Bytes of each: 4, 2 + 2 + 8, 4, 2 x 4 for queries and keys, and 6. Mamba-2 has 10 a step and
+    8 a number of a state.
+    """
+    shape = shape_of("qwen3-next-80b-a3b").mamba
+    conv, states = 4 * 8192, 4096 * 128 // 64
+
+    assert scan_bytes(shape) == conv + 12 * 32 + 4 * states + 8 * 16 * 128 + 6 * 32 * 64
+    other = shape.model_copy(update={"rule": "sum"})
+    assert scan_bytes(other) == conv + 10 * 32 + 8 * states
 
 
 def test_prompts_of_a_step_are_scanned_together():
