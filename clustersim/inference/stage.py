@@ -247,12 +247,15 @@ class Stage:
         return seconds
 
     def prefill(self, queries: Floats, keys: Floats, prompts: float = 1) -> Floats:
-        """Return the times of attention of the last `queries` of `keys` tokens of prompts [s]."""
+        """Return the times of attention of the last `queries` of `keys` tokens of prompts [s].
+
+        Of a context group that of the device with the last ones, which see most.
+        """
         launch, window = self._prompt_launch, self.indexer is None
         seconds = np.full_like(keys, self.prefill_launch)
         for layer, count in self._attentions.items():
             seen = layer if window else layer._replace(window=None)
-            for part in _sequences(seen, queries, keys):
+            for part in _sequences(seen, queries / self._layout.context, keys):
                 more = self._prompts(part, prompts * np.maximum(part.number, 1.0)) - launch
                 seconds = seconds + np.where(part.number > 0, count * more, 0.0)
         return seconds
@@ -271,7 +274,7 @@ class Stage:
 
     def _prompts(self, part: "_Sequences", prompts: Floats | float) -> Floats:
         """Return the time of attention of a layer on sequences of prompts [s]."""
-        head, own = self.replica.prompt_head, np.maximum(part.queries / self._layout.context, 1.0)
+        head, own = self.replica.prompt_head, np.maximum(part.queries, 1.0)
         seconds = self._kernels.prefill(self._prompt_kernel, head, own, part.keys, prompts)
         if self.indexer is not None:
             chosen = chosen_seconds(

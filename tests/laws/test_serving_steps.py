@@ -224,6 +224,18 @@ def test_queries_beyond_a_window_read_it_alone(prompt):
     assert pairs / causal < ratio < 1.5 * pairs / causal
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_context_group_takes_as_long_as_the_last_queries(chunked):
+    """The last quarter of a prompt sees its own windows, not those of the whole prompt."""
+    layer = Layer(window=1024, chunked=chunked)
+    alone, shared = (
+        Stage(step_costs(Layout(context=n)).replica, {layer: 1}, last=False) for n in (1, 4)
+    )
+    keys = np.array([20_000.0, 600.0])
+
+    assert (shared.prefill(keys, keys) == alone.prefill(keys / 4, keys)).all()
+
+
 def test_a_decoded_token_reads_half_of_a_chunk_in_the_mean():
     """All keys before the end of the first chunk, then (c + 1) / 2 of them, as long as it gets."""
     replica = step_costs(Layout()).replica
