@@ -173,6 +173,18 @@ def test_a_mamba_layer_keeps_what_its_kernels_save():
     assert kept(layer, {"scan"}) == kept(layer) - w * tokens * 128
 
 
+def test_a_delta_rule_also_keeps_what_is_convolved():
+    """Queries, keys and values of 16 heads, queries and keys of 4, inverses, shares and decay."""
+    delta = replace(TINY, mamba=TINY.mamba.model_copy(update={"rule": "delta"}))
+    scan, other = (named(layer_ops(slice_of(each), MAMBA), "scan") for each in (delta, TINY))
+    numbers = 2 * (16 + 4) * 16 + 16 * 8 + 16 * (16 + 1)
+
+    assert scan.inside - other.inside == 64 * (2 * numbers + 4 * 16)
+    assert scan.inputs - other.inputs == 64 * 2 * 16
+    equal = replace(delta, mamba=delta.mamba.model_copy(update={"groups": 16}))
+    assert scan.inside - named(layer_ops(slice_of(equal), MAMBA), "scan").inside == 64 * 2 * 128
+
+
 def test_a_layer_of_a_pattern_has_one_norm_and_one_residual():
     """Mamba-2, attention and an MLP each stand alone; together the last two are a usual layer."""
     part = slice_of(TINY)

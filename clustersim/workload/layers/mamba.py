@@ -9,7 +9,8 @@ within chunks of tokens, and passes a state from chunk to chunk.  Dao and Gu
 ``ssm/mamba_mixer.py``, with the kernels of state-spaces/mamba, ``ops/triton/ssd_combined.py``,
 ``MambaSplitConv1dScanCombinedFn``: it saves its input and its result, and its backward computes the
 convolution, the products and the states of chunks again.  A Gated DeltaNet is that of
-fla-org/flash-linear-attention, ``ops/gated_delta_rule/chunk.py``, which does so as well.
+Megatron-Core, ``ssm/gated_delta_net.py``, with the kernels of fla-org/flash-linear-attention,
+``ops/gated_delta_rule/chunk.py``: it also saves what is convolved.
 
 Letters: n tokens of this rank, P the width of a head, N the numbers of a state for each of these, Q
 tokens of a chunk.
@@ -56,7 +57,7 @@ def _scan_op(shard: Slice) -> Op:
         forward=(*back, *turned, *_ahead(shard), *returned, *ahead),
         backward=(*ahead, *returned, *_back(shard), *turned, *back),
         inputs=before,
-        inside=made,
+        inside=made + (_delta_saved(shard) if shape.delta else 0.0),
     )
 
 
@@ -182,6 +183,20 @@ def _delta_states(shard: Slice) -> list[Kernel]:
         _of_heads(shard, "chunk states", n, p, q),
         Stream("state passing", 2 * w * _state_numbers(shard)),
     ]
+
+
+def _delta_saved(shard: Slice) -> float:
+    """Bytes of queries and keys of each head of values, values, inverses, shares and decay [B].
+
+    The sums of the decay have 32 bits.  Queries and keys are also saved before they are copied to
+    heads of values, if these are more.
+    """
+    shape = _shape(shard)
+    normed = shape.groups if shape.heads > shape.groups else 0
+    keys = 2 * (shape.heads + normed) * shape.state
+    pairs = shape.heads * (_chunk(shard) + 1)
+    wide = _numbers(shard, keys + shape.inner + pairs)
+    return shard.width * wide + 4 * _numbers(shard, shape.heads)
 
 
 def _delta_back(shard: Slice) -> list[Kernel]:
