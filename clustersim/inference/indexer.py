@@ -39,11 +39,14 @@ def indexed_bytes(latent: LatentShape) -> float:
 
 
 def decode_choice(
-    kernels: KernelPrices, indexer: IndexerShape, queries: Floats, keys: Floats
+    kernels: KernelPrices, indexer: IndexerShape, sequences: Floats, keys: Floats, queries: int
 ) -> Floats:
-    """Return the times to score `keys` cached tokens for each query, and to choose [s]."""
-    each = indexer.head_size + _SCALE + _SCORE
-    return kernels.passes(each * queries * keys, INDEX_KERNELS)
+    """Return the times to score `keys` cached tokens of sequences, and to choose [s].
+
+    All `queries` of a sequence read its keys at once, and each has scores of its own.
+    """
+    each = indexer.head_size + _SCALE + _SCORE * queries
+    return kernels.passes(each * sequences * keys, INDEX_KERNELS)
 
 
 def prompt_choice(

@@ -203,25 +203,27 @@ class Stage:
     ) -> Floats:
         """Return the times of attention of sequences with `keys` cached tokens each [s].
 
-        Layers of Mamba-2 update the states of the sequences.
+        Layers of Mamba-2 update the states of the sequences.  Queries of a sequence read its tokens
+        at once, unless an indexer chooses others for each.
 
         Parameters
         ----------
         together : whether they share a kernel with prompts, in which each query head reads its keys
         """
-        head = self.replica.head._replace(heads=self.replica.head.heads * queries)
+        apart, shared = (1, queries) if self.indexer is None else (queries, 1)
+        head = self.replica.head._replace(heads=self.replica.head.heads * shared)
         seconds = np.zeros_like(keys)
         for layer, count in self._attentions.items():
             seen = np.maximum(_visible(layer, keys) / self._layout.context, 1.0)
             kernel = self._formats.attention_kernel()
             packed = queries * self._fused.packed
-            alone = self._kernels.decode(kernel, head, sequences, seen, packed)
+            alone = self._kernels.decode(kernel, head, apart * sequences, seen, packed)
             if together:
                 nbytes = KV_BYTES[self._formats.kv] * head.read * sequences * seen
                 alone = np.maximum(alone, self._reread(head.heads / queries * nbytes))
             seconds = seconds + count * alone
         if self.indexer is not None:
-            choice = decode_choice(self._kernels, self.indexer, queries * sequences, keys)
+            choice = decode_choice(self._kernels, self.indexer, sequences, keys, queries)
             seconds = seconds + self._attending * choice
         if self._scanning and self._model.mamba is not None:
             update = update_seconds(self.replica, self._model.mamba, sequences)

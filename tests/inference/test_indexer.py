@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from clustersim.errors import PlanError
 from clustersim.inference.batch import Batch, Prompt
 from clustersim.inference.formats import Formats
-from clustersim.inference.indexer import chosen_seconds, prompt_choice
+from clustersim.inference.indexer import chosen_seconds, decode_choice, prompt_choice
 from clustersim.inference.layout import Layout
 from clustersim.inference.replica import build_replica
 from clustersim.inference.step_costs import StepCosts
@@ -54,6 +54,22 @@ def test_long_contexts_cost_their_scores_and_no_more_attention(sequences, keys):
 
     assert reads / fast < grown * 1.0001
     assert grown < attention(FULL, sequences, 2 * keys) - attention(FULL, sequences, keys)
+
+
+def test_drafted_tokens_share_keys_and_choose_tokens_of_their_own():
+    """Three queries of 16 sequences attend as 48 do, and read the keys of the indexer once."""
+    (stage,), keys = SPARSE.stages, np.array([50_000.0])
+    indexer, kernels = stage.indexer, SPARSE.replica.kernels
+
+    def seconds(sequences, queries):
+        decoding = stage.decode(np.array([float(sequences)]), keys, queries)
+        choice = 8 * decode_choice(kernels, indexer, sequences, keys, queries)
+        return float(decoding[0]), float(choice[0])
+
+    (drafted, choice), (apart, choices) = seconds(16, 3), seconds(48, 1)
+    reads = 8 * 2 * (128 + 4) * 16 * 50_000
+    assert drafted - choice == pytest.approx(apart - choices, rel=1e-12)
+    assert choices - choice > reads / kernels.device.memory_bandwidth
 
 
 def test_short_contexts_are_attended_to_in_full():
