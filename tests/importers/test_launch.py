@@ -184,6 +184,16 @@ def test_a_misspelt_option_is_listed_with_the_one_that_it_resembles(here):
     )
 
 
+@pytest.mark.parametrize("bits", ["8", "4"])
+def test_a_recipe_without_its_format_is_listed_as_ignored(bits):
+    """Megatron-Core multiplies in fewer bits with a format alone."""
+    recipe = "mxfp8" if bits == "8" else "nvfp4"
+    draft = megatron(f"--fp{bits}-recipe {recipe}")
+
+    assert draft.data["precision"] == "bf16"
+    assert (f"--fp{bits}-recipe {recipe}", f"no effect without --fp{bits}-format") in draft.ignored
+
+
 def test_an_unknown_option_is_listed():
     """An option in no table is neither an error nor lost."""
     name = "megatron-mixtral-functional.yaml"

@@ -312,13 +312,13 @@ def _precision(given: Given) -> None:
         raise given.wrong("of.fp16", "contradicts --bf16 (choose one)")
     wide = "bf16" if bf16 else "fp16" if fp16 else "fp32"
     narrow, recipe = given.pop("fp8"), given.pop("fp8_recipe", "delayed")
-    name = ("mxfp8" if recipe == "mxfp8" else "fp8") if narrow else wide
     four, _ = given.pop("fp4"), given.pop("fp4_recipe")
     if four and narrow:
         raise given.wrong("of.fp4", "contradicts --fp8-format (choose one)")
-    stated_by = "of.fp4" if four else "of.fp8" if narrow else f"of.{wide}"
-    name = four or name
-    given.put("precision", name, stated_by)
+    name = four or (("mxfp8" if recipe == "mxfp8" else "fp8") if narrow else wide)
+    given.put("precision", name, "of.fp4" if four else "of.fp8" if narrow else f"of.{wide}")
+    if four is None:
+        given.disregard("of.fp4_recipe", "no effect without --fp4-format")
     if narrow is None:
         given.disregard("of.fp8_recipe", "no effect without --fp8-format")
     elif recipe in ("tensorwise", "blockwise"):

@@ -87,19 +87,19 @@ def _sizes(loaded: Loaded, layout: Plan) -> Iterator[str]:
 
 
 def _precision(loaded: Loaded) -> Iterator[str]:
-    scenario = loaded.scenario
-    if scenario.precision not in scenario.framework.state:
+    scenario, states = loaded.scenario, loaded.scenario.framework.state
+    if scenario.precision not in states:
         yield (
             f"{loaded.where('precision')}: '{scenario.framework.name}' does not define optimiser"
-            f" states for '{scenario.precision}' (it does for"
-            f" {listed(scenario.framework.state) or 'none'})"
+            f" states for '{scenario.precision}' (it does for {listed(states) or 'none'})"
         )
     chip, peak = scenario.cluster.node.accelerator, PRECISIONS[scenario.precision].peak
     if peak not in chip.peak:
-        able = [name for name in scenario.framework.state if PRECISIONS[name].peak in chip.peak]
+        able = [n for n, form in PRECISIONS.items() if n in states and form.peak in chip.peak]
         yield (
             f"{loaded.where('precision')}: '{chip.name}' does not multiply in {peak}, which"
-            f" '{scenario.precision}' needs (with '{scenario.framework.name}': {listed(able)})"
+            f" '{scenario.precision}' needs (with '{scenario.framework.name}':"
+            f" {listed(able) or 'none'})"
         )
 
 
