@@ -466,12 +466,20 @@ def test_another_load_replaces_the_assumed_one():
         ("meta-llama/Meta-Llama-3-8B", "llama3-8b"),
         ("meta-llama/Llama-2-70b-hf", "llama2-70b"),
         ("openai/gpt-oss-120b", "gpt-oss-120b"),
-        ("deepseek-ai/DeepSeek-V3.1", None),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "llama4-scout"),
+        ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "llama3.1-70b"),
+        ("deepseek-ai/DeepSeek-V3.1", "deepseek-v3"),
+        ("nvidia/DeepSeek-R1-FP4", "deepseek-v3"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", None),
+        ("mistralai/Mistral-7B-Instruct-v0.1", "mistral-7b"),
+        ("mistralai/Mistral-7B-Instruct-v0.2", None),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b-v0.3"),
+        ("zai-org/GLM-5.9", None),
         ("laboratory/private-7b", None),
     ],
 )
 def test_a_name_on_hugging_face_is_a_model_of_the_catalogue(name, model):
-    """The longest name that fits counts; a further digit is another model."""
+    """The name of its weights counts, then the longest that fits; a further digit is another."""
     assert catalogue_model(name) == model
 
 
@@ -498,6 +506,31 @@ def test_weights_that_were_released_in_8_bits_were_loaded_in_16(options, precisi
     draft = drafted(f"vllm serve deepseek-ai/DeepSeek-V3 -tp 8 {options}")
 
     assert draft.data["precision"] == precision
+
+
+@pytest.mark.parametrize(
+    ("weights", "precision"),
+    [
+        ("RedHatAI/Meta-Llama-3.1-70B-Instruct-quantized.w4a16", "int4"),
+        ("RedHatAI/Meta-Llama-3.1-70B-Instruct-quantized.w8a8", "int8"),
+        ("unsloth/Meta-Llama-3.1-70B-bnb-4bit", "int4"),
+        ("Qwen/Qwen2-72B-Instruct-GPTQ-Int8", "int8"),
+        ("nvidia/Llama-3.1-405B-Instruct-FP4", "nvfp4"),
+    ],
+)
+def test_weights_with_quantised_names_were_loaded_in_16_bits(weights, precision):
+    """Words of compressed-tensors and of bits were none; GPTQ of 8 bits had 4."""
+    draft = drafted(f"vllm serve {weights} -tp 8")
+
+    assert draft.data["precision"]["weights"] == precision
+    assert draft.data["assumed"]["precision"] == f"by the name {weights}"
+
+
+def test_quantised_weights_without_a_format_in_their_name_are_listed():
+    """They were 16 bits without a word."""
+    draft = drafted("vllm serve laboratory/Meta-Llama-3.1-70B-GGUF -tp 8")
+
+    assert draft.data["assumed"]["precision"].startswith("not quantised: the name laboratory")
 
 
 def test_weights_of_a_folder_have_the_formats_of_its_configuration(here):

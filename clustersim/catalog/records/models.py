@@ -261,6 +261,9 @@ class ModelRecord(Record):
     hugging_face: str | None = Field(
         None, description="name of its weights on Hugging Face; none are published if missing"
     )
+    same_shape: list[str] = Field(
+        [], description="names there of other weights of this shape, in the same number formats"
+    )
     released: ReleasedFormats | None = Field(
         None, description="number formats of its published weights; 16 bits if missing"
     )

@@ -1,7 +1,7 @@
 """What the commands of inference engines share: names of models, formats, the load of requests."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +34,23 @@ QUANTISED: Final[Mapping[str, str]] = {
     "int4": "int4",
 }
 """Formats of weights by the methods of quantisation that engines and names of models have."""
+
+_IN_NAMES: Final[Mapping[str, str]] = {
+    **QUANTISED,
+    "fp4": "nvfp4",
+    "w8a8": "int8",
+    "w8a16": "int8",
+    "8bit": "int8",
+    "w4a16": "int4",
+    "4bit": "int4",
+}
+"""The same by the words of names of models: NVIDIA's FP4, compressed-tensors, bitsandbytes."""
+
+_UNSTATED: Final = frozenset({"quantized", "quantised", "bnb", "gguf", "exl2"})
+"""Words of names of models with quantised weights that state no format."""
+
+_VARIANTS: Final = frozenset({"instruct", "chat", "base", "it", "hf", "dynamic", "block", "kv"})
+"""Words by which names of weights of one shape differ, next to those of quantisation."""
 
 _WIDE: Final = {
     "auto": "bf16",
@@ -86,10 +103,26 @@ def _model(given: Given) -> None:
             raise given.missing("the model")
         return
     state_model(given, name)
-    named = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word in QUANTISED]
-    if named and "model" in given.assumed and "of.quantised" not in given.values:
-        given.values["of.quantised"] = QUANTISED[named[0]]
+    if "model" not in given.assumed or "of.quantised" in given.values:
+        return
+    if (named := _quantised_by_name(name)) is not None:
+        given.values["of.quantised"] = named
         given.assumed["precision"] = f"by the name {name}"
+    elif not _UNSTATED.isdisjoint(_words(name)):
+        given.assumed["precision"] = (
+            f"not quantised: the name {name} states no format (--set precision=int4)"
+        )
+
+
+def _quantised_by_name(name: str) -> str | None:
+    """Return the format of weights by the words of a name; numbers of bits precede methods.
+
+    >>> _quantised_by_name("Qwen/Qwen2-72B-Instruct-GPTQ-Int8"), _quantised_by_name("Qwen3-8B")
+    ('int8', None)
+    """
+    found = [word for word in _words(name) if word in _IN_NAMES]
+    found.sort(key=lambda word: not any(letter.isdigit() for letter in word))
+    return _IN_NAMES[found[0]] if found else None
 
 
 def state_model(given: Given, name: str) -> None:
@@ -114,22 +147,48 @@ def state_model(given: Given, name: str) -> None:
 
 
 def catalogue_model(name: str) -> str | None:
-    """Return the model of the catalogue with the longest name that begins a name, if there is one.
+    """Return the model of the catalogue whose weights have a name on Hugging Face.
+
+    Otherwise it is the one with the longest name that begins that name, in the same version.
 
     >>> catalogue_model("meta-llama/Llama-3.1-70B-Instruct")
     'llama3.1-70b'
     """
-    stated = _letters(name.rstrip("/").rpartition("/")[2])
-    known = {_letters(each): each for each in entry_names("model")}
+    last, plain = name.rstrip("/").rpartition("/")[2], _plain_words(name)
+    weights = {each: _weights_of(each) for each in entry_names("model")}
+    for each, names in weights.items():
+        if any(_plain_words(published) == plain for published in names):
+            return each
+    stated, known = _letters(last), {_letters(each): each for each in weights}
     fitting = [key for key in known if re.search(rf"(?<![a-z0-9]){key}|^[a-z]+{key}", stated)]
     whole = [key for key in fitting if not re.search(rf"{key}[0-9]", stated)]
-    return known[max(whole, key=len)] if whole else _published(name)
+    same = [key for key in whole if not _other_version(last, weights[known[key]])]
+    return known[max(same, key=len)] if same else None
 
 
-def _published(name: str) -> str | None:
-    """Return the model of the catalogue whose weights have that name on Hugging Face."""
-    names = ((find("model", each).data.get("hugging_face"), each) for each in entry_names("model"))
-    return next((each for published, each in names if published == name), None)
+def _weights_of(model: str) -> list[str]:
+    """Return the names on Hugging Face of weights that have the shape of a model."""
+    data = find("model", model).data
+    return [name for name in (data.get("hugging_face"), *data.get("same_shape", ())) if name]
+
+
+def _other_version(name: str, published: Sequence[str]) -> bool:
+    """Return whether a name and all published ones end in different versions, as v0.1 and v0.2."""
+    stated, *known = (set(_VERSION.findall(each.lower())) for each in (name, *published))
+    return bool(stated and known and all(each and each != stated for each in known))
+
+
+_VERSION: Final = re.compile(r"(?<![a-z0-9])v[0-9]+[.][0-9]+")
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name on Hugging Face, without its owner."""
+    return re.findall(r"[a-z0-9]+", name.rstrip("/").rpartition("/")[2].lower())
+
+
+def _plain_words(name: str) -> list[str]:
+    """Return the words of a name that state the model, not how it was trained or quantised."""
+    return [word for word in _words(name) if word not in _VARIANTS and word not in _IN_NAMES]
 
 
 def fact_of_model(model: object, key: str) -> Any:
