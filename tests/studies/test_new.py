@@ -213,10 +213,20 @@ def test_the_best_layout_had_a_pipeline_that_its_framework_does_not_have(framewo
     [
         ("", "--model, --cluster: needed without a terminal (clustersim new --model llama3-70b"),
         ("--model llama3-8b", "--cluster: needed without a terminal"),
-        ("--model lama3-8b --cluster dgx-h100", "no model named 'lama3-8b' (did you mean"),
+        ("--model lama3-8b --cluster dgx-h100", "--model: no model named 'lama3-8b' (did"),
         ("--model llama3-8b --cluster dgx-h10", "no cluster named 'dgx-h10' (did you mean"),
         ("--model llama3-8b --cluster dgx-h100 --nodes 0", "--nodes 0: must be greater than 0"),
-        ("--model llama3-8b --cluster dgx-h100 --framework x", "no framework named 'x'"),
+        ("--model llama3-8b --cluster dgx-h100 --nodes 5000", "--nodes 5000: 'dgx-h100' has 4,096"),
+        ("--model llama3-8b --cluster dgx-h100 --rate 2 --nodes 5000", "--nodes 5000: 'dgx-h100'"),
+        (
+            "--model llama3-8b --cluster dgx-h100 --framework x",
+            "--framework: no framework named 'x'",
+        ),
+        (
+            "--model llama3-8b --cluster dgx-h100 --rate 2 --engine x",
+            "--engine: no engine named 'x'",
+        ),
+        ("--model llama3-8b --cluster dgx-h100 --rate 2 --precision fp4", "--precision: must be"),
         ("--model llama3-8b --cluster tpu-v4-pod", "--framework: needed for tpu-v4-pod"),
         ("--model llama3-405b --cluster dgx-h100", "no layout of llama3-405b fits on 8 devices"),
         ("--model llama3-405b --cluster dgx-h100", "sequences of less than 8,192 tokens"),
@@ -247,6 +257,29 @@ def test_wrong_options_are_one_line_and_write_nothing(capsys, here, words, messa
     """Exit code 2, no traceback, no file."""
     assert message in rejected(capsys, "new", *words.split())
     assert not [*here.iterdir()]
+
+
+def test_a_model_file_of_the_working_folder_was_unknown(capsys, here):
+    """docs/guides/my-own-model.md plans a service of an imported model."""
+    text = (shipped("model") / "llama3.1-8b.yaml").read_text("utf-8")
+    text = text.replace("name: llama3.1-8b", "name: mine").replace("layers: 32", "layers: 16")
+    (here / "mine.yaml").write_text(text, encoding="utf-8")
+    words = ["--serve", "--model", "mine", "--cluster", "dgx-h100", "--set", "plan.tensor=1"]
+
+    assert "mine on 1 node of dgx-h100" in output(capsys, "new", *words, "-o", "service.yaml")
+    assert load_any(here / "service.yaml").scenario.model.layers == 16
+
+
+def test_limits_that_the_best_layout_misses_were_not_named():
+    """A search for throughput with `limits` had no word on them."""
+    draft = service_draft(Machine("llama3.1-8b", "dgx-h100"))
+    lines = remarks(new_scenario(with_settings(draft, ["limits.tpot=5ms", "plan.tensor=1"])))
+    found = next(line for line in lines if line.startswith("goodput: "))
+
+    assert "% of the requests within the limits of the scenario" in found
+    assert "clustersim search --limit tpot=0.005s finds the best that meets them" in found
+    lines = remarks(new_scenario(with_settings(draft, ["limits.tpot=5s", "plan.tensor=1"])))
+    assert not [line for line in lines if line.startswith("goodput: ")]
 
 
 def test_sequences_are_not_the_longest_context_of_a_model():

@@ -11,7 +11,9 @@ from clustersim.cli.options import Settings, command_line, option, print_json, p
 from clustersim.cli.output import echo
 from clustersim.errors import ScenarioError
 
-Model = Annotated[str | None, option("NAME", "Model of the catalogue.", "--model")]
+Model = Annotated[
+    str | None, option("NAME", "Model of the catalogue, or of NAME.yaml here.", "--model")
+]
 Cluster = Annotated[str | None, option("NAME", "Cluster of the catalogue.", "--cluster")]
 
 

@@ -104,17 +104,23 @@ def _with_margin(draft: Draft, deadline: Deadline) -> tuple[SearchAnswer, Ranked
 
 
 def _searched(draft: Draft, deadline: Deadline, limits: Limits = ()) -> SearchAnswer:
-    return search(
-        draft.data,
-        devices=draft.devices if "load" in draft.data else None,
-        objective=draft.objective,
-        free=draft.free,
-        limits=limits,
-        settings=[*changes_of(draft.fixed), *draft.changes],
-        seconds=deadline.remaining,
-        top=2,
-        jobs=1,
-    )
+    try:
+        return search(
+            draft.data,
+            devices=draft.devices if "load" in draft.data else None,
+            objective=draft.objective,
+            free=draft.free,
+            limits=limits,
+            settings=[*changes_of(draft.fixed), *draft.changes],
+            seconds=deadline.remaining,
+            top=2,
+            jobs=1,
+        )
+    except ScenarioError as error:
+        stated = str(error).replace("scenario: precision: ", "--precision: ")
+        if stated == str(error):
+            raise
+        raise ScenarioError(stated) from None
 
 
 def _notable(

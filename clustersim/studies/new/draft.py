@@ -5,16 +5,18 @@ model, machine, sequence --usual values--> Draft --search--> layout
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from clustersim.catalog.changes import Change, Settings, changes_of
+from clustersim.catalog.finding import find_in
 from clustersim.catalog.reading import dotted
 from clustersim.catalog.records.frameworks import FrameworkRecord
 from clustersim.catalog.records.models import ModelRecord
-from clustersim.errors import ScenarioError
+from clustersim.errors import CatalogError, ScenarioError
 from clustersim.plan.checks import divisors
 from clustersim.records import dataclass
-from clustersim.scenario.entries import entry
+from clustersim.scenario.entries import entry, entry_of_file
 from clustersim.scenario.machine import (
     FORMATS,
     cluster_name,
@@ -102,6 +104,10 @@ class Machine:
     def values(self, formats: Sequence[str]) -> tuple[dict[str, Any], dict[str, str], ClusterUse]:
         """Return the plain values that all scenarios have, what is assumed, and the machine."""
         use = load_cluster(self.cluster, self.nodes)
+        if self.nodes > use.size:
+            raise ScenarioError(
+                f"--nodes {self.nodes}: '{cluster_name(self.cluster)}' has {use.size:,} nodes"
+            )
         name = use.node.accelerator.name
         assumed = {"precision": f"the first of {', '.join(formats)} that {name} has; --precision"}
         data = {
@@ -140,7 +146,7 @@ def step_draft(
     use = load_cluster(machine.cluster, machine.nodes)
     library = use.node.library
     profile = framework or usual_framework(use)
-    record = entry("framework", profile).record
+    record = _entry("framework", profile)
     assert isinstance(record, FrameworkRecord), "an entry of that kind"
     data, assumed, _ = machine.values(training_formats(profile))
     devices, tokens = use.nodes * use.node.devices, sequence or usual_sequence(model.sequence)
@@ -243,6 +249,8 @@ def service_draft(
             assumed[f"load.{key}"] = f"--{key} states the tokens of a request"
     if engine is None:
         assumed["engine"] = "the usual one; --engine names another"
+    else:
+        _entry("engine", engine)
     data |= {"plan": {}, "engine": engine or ENGINE, "load": load}
     stages = {1, *(each for each in divisors(use.nodes) if each <= 4)}
     free = (
@@ -274,9 +282,18 @@ def with_settings(draft: Draft, settings: Settings) -> Draft:
 
 
 def _model(name: str) -> ModelRecord:
-    record = entry("model", name).record
+    record = _entry("model", name)
     assert isinstance(record, ModelRecord), "an entry of that kind"
     return record
+
+
+def _entry(kind: str, name: str) -> object:
+    """Return the record that an option names, of the working folder or of the catalogue."""
+    try:
+        own = find_in(Path(), kind, name) is not None
+        return (entry_of_file(Path(f"{name}.yaml")) if own else entry(kind, name)).record
+    except CatalogError as error:
+        raise CatalogError(f"{OPTIONS[kind]}: {error}") from None
 
 
 def _check_counts(counts: Mapping[str, float | None]) -> None:
