@@ -96,6 +96,19 @@ def replica_memory(
     return ReplicaMemory(parts | pool, usable, capacity, blocks * block, token, state)
 
 
+def share_behind_windows(replica: Replica, tokens: int) -> float:
+    """Return the share of the KV cache of a sequence that no query of a sliding window sees.
+
+    Layers with chunks keep theirs in vLLM by default as well; an indexer chooses among all tokens.
+    """
+    model = replica.model
+    attending = [layer for layer in model.stack if layer.mixer == "attention"]
+    if model.latent is not None and model.latent.indexer is not None:
+        return 0.0
+    windows = [layer.window for layer in attending if layer.window and not layer.chunked]
+    return sum(max(0, tokens - window) for window in windows) / (tokens * len(attending))
+
+
 def _weights(replica: Replica, layers: tuple[Layer, ...], *, first: bool, last: bool) -> float:
     """Return the bytes of the weights of one device of a stage [B]."""
     model, total = replica.model, 0.0

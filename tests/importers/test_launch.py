@@ -526,6 +526,15 @@ def test_weights_with_quantised_names_were_loaded_in_16_bits(weights, precision)
     assert draft.data["assumed"]["precision"] == f"by the name {weights}"
 
 
+def test_the_module_of_python_was_an_option_without_effect():
+    """``-m`` was listed as one of the launcher, and the states of Mamba-2 as unknown."""
+    sglang = drafted("python -m sglang.launch_server --model Qwen/Qwen3-8B --tp 2")
+    states = drafted("vllm serve nvidia/Nemotron-H-8B-Base-8K --mamba_ssm_cache_dtype float32")
+
+    assert not sglang.ignored
+    assert not states.unknown
+
+
 def test_quantised_weights_without_a_format_in_their_name_are_listed():
     """They were 16 bits without a word."""
     draft = drafted("vllm serve laboratory/Meta-Llama-3.1-70B-GGUF -tp 8")

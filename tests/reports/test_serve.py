@@ -161,3 +161,29 @@ def test_the_throughput_of_a_sustained_rate_had_an_interval():
 
     assert sustained.rates["output_tokens_per_s"] == pytest.approx(1280)
     assert {*users.intervals} - {*sustained.intervals} == {"output_tokens_per_s"}
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        ("gpt-oss-20b", "; 43.8 % of the longest request is kept behind windows"),
+        ("llama4-scout", ""),
+        ("llama3-8b", ""),
+    ],
+)
+def test_the_cache_behind_windows_was_kept_without_a_word(model, text):
+    """Half of the layers of gpt-oss see 128 of 1,024 tokens; chunks and whole layers keep all."""
+    changes = [f"model={model}", "load={concurrency: 1, input: 1000, output: 24}"]
+    found = serve(NAME, changes)
+    cache = next(row.text for row in rows(found) if row.label == "KV cache")
+
+    assert cache.endswith(f"decode together{text}")
+
+
+def test_the_room_of_decode_was_that_of_prefill():
+    """A line had the cache of the replicas for decode, and room for the sequences of the others."""
+    pools = {"prefill": {"tensor": 2}, "decode": {"tensor": 4}}
+    load = {"concurrency": 2, "input": 240, "output": 16, "requests": 4}
+    found = serve(NAME, {"plan": pools, "load": load})
+
+    assert found.memory.largest_batch == found.answer.kv.capacity_tokens // 256

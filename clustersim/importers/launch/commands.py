@@ -79,9 +79,12 @@ def launched(source: Source, program: Program) -> list[Option]:
 
 
 def of_launchers(source: Source, words: Sequence[Word]) -> list[Option]:
-    """Return the options of a batch file and of the launchers before a program."""
+    """Return the options of a batch file and of the launchers before a program.
+
+    ``-m`` of Python is the program itself.
+    """
     batch = options_of(source, batch_options(source))
-    before = options_of(source, words)
+    before = [option for option in options_of(source, words) if option.name != "m"]
     return [
         *(replace(option, name=f"batch.{option.name}") for option in batch),
         *(replace(option, name=f"launch.{option.name}") for option in before),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from clustersim.inference.memory import share_behind_windows
 from clustersim.render.tables import Row, percent
 from clustersim.reports.evidence import evidence_rows
 from clustersim.reports.measures import expectation_rows, part_name
@@ -284,13 +285,15 @@ def _cache(result: "ServeResult") -> list[Row]:
     preemptions = 0 if queue is None else queue.preemptions
     preempted = f", {counted(preemptions, 'preemption')}" if preemptions else ""
     states = f" (states of a sequence: {cache.state_tokens:,})" if cache.state_tokens else ""
+    kept = share_behind_windows(result.pools[-1].costs.replica, memory.longest_request)
+    behind = f"; {percent(kept)} of the longest request is kept behind windows" if kept else ""
     lines.append(
         Row(
             "KV cache",
             f"{cache.capacity_tokens:,} tokens{states}, {percent(cache.mean_occupancy)} used"
             f" (at most {percent(cache.peak_occupancy)}); room for"
             f" {counted(memory.largest_batch, 'sequence')},"
-            f" {answer.counts.mean_batch:,.1f} decode together{preempted}",
+            f" {answer.counts.mean_batch:,.1f} decode together{preempted}{behind}",
         )
     )
     if queue is None:

@@ -116,7 +116,8 @@ class ServeMemory:
     fits : whether the need is within what the engine may take
     verdict : the same in words, with the reason
     parts : bytes by part [B]
-    largest_batch : sequences of mean final length that the KV cache of a replica has room for
+    largest_batch : sequences of mean final length that the KV cache of a replica has room for, of
+        those for decode where they are separate
     longest_request : prompt and output of the longest request [tokens]
     """
 

@@ -6,7 +6,7 @@ whatever the rate.
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -19,6 +19,7 @@ from clustersim.catalog.files import named_file, read_text, shown
 from clustersim.engine.requests.front_end import NO_INTAKE, Intake
 from clustersim.engine.requests.replay import RequestLoad
 from clustersim.errors import ScenarioError
+from clustersim.escaping import escaped
 from clustersim.scenario.load import LoadedService
 from clustersim.scenario.requests import (
     MAX_REQUESTS,
@@ -223,23 +224,35 @@ def _trace(loaded: LoadedService, path: Path) -> list[Row]:
 def _records(path: Path, text: str, where: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the line and the fields of each request of a file."""
     if path.suffix == ".jsonl":
+        known = False
         for line, entry in enumerate(text.splitlines(), 1):
             if entry.strip():
-                yield line, _object(entry, f"{shown(path)}:{line}")
+                fields = _object(entry, f"{shown(path)}:{line}")
+                if not known:
+                    _check_names("key", fields, f"{shown(path)}:{line}", "each line has")
+                known = True
+                yield line, fields
         return
     if path.suffix != ".csv":
         raise ScenarioError(f"{where}{shown(path)}: must be a .csv or .jsonl file")
     reader = csv.DictReader(text.splitlines())
-    missing = [name for name in FIELDS if name not in (reader.fieldnames or ())]
-    if missing:
-        raise ScenarioError(
-            f"{shown(path)}:1: no column {missing[0]} (the first line names {', '.join(FIELDS)})"
-        )
+    _check_names("column", reader.fieldnames or (), f"{shown(path)}:1", "the first line names")
     try:
         for fields in reader:
             yield reader.line_num, fields
     except csv.Error as problem:
         raise ScenarioError(f"{shown(path)}:{reader.line_num + 1}: {problem}") from None
+
+
+def _check_names(kind: str, names: Iterable[str], where: str, rule: str) -> None:
+    """Check that a trace has the names of all fields, of which others have other words."""
+    stated = [*names]
+    if missing := [name for name in FIELDS if name not in stated]:
+        found = f" (of {', '.join(map(escaped, stated[:6]))})" if stated else ""
+        raise ScenarioError(
+            f"{where}: no {kind} {missing[0]}{found}: {rule} arrival in seconds, and input and"
+            " output in tokens"
+        )
 
 
 def _object(entry: str, where: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ LARGEST_SHARE: Final = 0.98
 
 
 def service_memory(pools: Sequence[Pool], longest: int, mean: float) -> ServeMemory:
-    """Return the memory of the pool with least room.
+    """Return the memory of the pool with least room, and the largest batch of the last one.
 
     Parameters
     ----------
@@ -38,9 +38,16 @@ def service_memory(pools: Sequence[Pool], longest: int, mean: float) -> ServeMem
         parts=memory.parts,
         usable_bytes=memory.usable,
         capacity_bytes=memory.capacity,
-        largest_batch=int(_room(pool) / (mean + memory.state)) * pool.layout.attention_data,
+        largest_batch=_largest_batch(pools[-1], mean),
         longest_request=longest,
     )
+
+
+def _largest_batch(pool: Pool, mean: float) -> int:
+    """Return the sequences of some tokens that a replica has room for, with states in blocks."""
+    block = pool.costs.replica.engine.scheduler.block
+    states = -(-pool.costs.memory.state // block) * block
+    return int(_room(pool) / (mean + states)) * pool.layout.attention_data
 
 
 def memory_problem(pool: Pool, longest: int) -> str:
