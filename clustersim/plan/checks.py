@@ -149,7 +149,7 @@ def _fill(plan: Plan, devices: int) -> str:
     data, rest = divmod(devices, plan.cell * plan.pipeline)
     if rest == 0 and data > 0:
         return f"data {data} would fill them"
-    return "change the degrees or cluster.nodes so that both are equal"
+    return "change the degrees, cluster.nodes or cluster.node.devices so that both are equal"
 
 
 def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:

@@ -14,8 +14,8 @@ from clustersim.catalog import finding
 from clustersim.catalog.changes import Change
 from clustersim.catalog.files import named_file, read_text, shown
 from clustersim.catalog.finding import look_up
-from clustersim.catalog.reading import Document, Key
-from clustersim.catalog.tree import Tree, value_at
+from clustersim.catalog.reading import Document, Key, dotted
+from clustersim.catalog.tree import Tree, bare, value_at
 from clustersim.errors import CatalogError
 from clustersim.scenario.anchors import apply_anchor
 
@@ -61,13 +61,15 @@ def is_reference(change: Change) -> bool:
 def may_name_files(change: Change) -> bool:
     """Whether a change names another file, or may do so inside of its value.
 
+    The number of devices of a node chooses among the NICs of the file of the node.
+
     >>> from clustersim.catalog.changes import changes_of
     >>> [change] = changes_of(["speculation={tokens: 3, draft: llama3-8b}"])
     >>> may_name_files(change)
     True
     """
     within = any(change.path == path[: len(change.path)] for path in REFERENCES)
-    return within or is_reference(change) or _is_anchor(change)
+    return within or is_reference(change) or _is_anchor(change) or change.path == _DEVICES
 
 
 def _is_anchor(change: Change) -> bool:
@@ -111,6 +113,29 @@ def resolve(
             carry_out(change, tree)
             _look_up_all(tree, change.path, folder, references)  # the new value may hold names
     _look_up_all(tree, ("training",), folder, references)  # of a run that a change states
+    _leave_out_nics(tree)
+
+
+def _leave_out_nics(tree: Tree) -> None:
+    """Leave out the NICs of devices that a job does not use: ``node: {devices: 64}`` of 72.
+
+    Only where a scenario or a change states fewer devices, and no NICs, than the file of the node.
+    """
+    count, ends = bare(value_at(tree.data, _DEVICES)), bare(value_at(tree.data, _NICS))
+    file = tree.roots.get(_DEVICES[:-1])
+    places = [tree.place_of((*key, "value")) or tree.place_of(key) for key in (_DEVICES, _NICS)]
+    own = [place is not None and file is not None and place.file == file.file for place in places]
+    if own != [False, True] or not isinstance(count, int) or not isinstance(ends, list):
+        return
+    used = [end for end in ends if not isinstance(end, int) or end < count]
+    if used and used != ends:
+        origin = f"{places[0]}: {dotted(_DEVICES)}"
+        tree.set(Change(_NICS, used, f"{dotted(_NICS)}={used}", origin))
+
+
+_DEVICES: Final = ("cluster", "node", "devices")
+
+_NICS: Final = ("cluster", "node", "nics", "devices")
 
 
 def carry_out(change: Change, tree: Tree) -> None:

@@ -380,6 +380,51 @@ def test_what_a_launch_file_does_not_state_is_requested(capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("cluster", "nodes", "each", "stated", "used", "racks"),
+    [
+        ("dgx-h100", 2, 4, None, 4, 2),
+        ("gb200-nvl72", 64, 4, None, 64, 4),
+        ("gb200-nvl72", 64, 4, 8, 32, 8),
+        ("gb300-nvl72", 36, 4, None, None, 2),
+        ("gb300-nvl72", 2, 72, None, None, 2),
+        ("gb200-nvl72", 4, 2, None, 8, 1),
+    ],
+)
+def test_nodes_of_launchers_may_be_a_part_of_those_of_a_machine(
+    cluster, nodes, each, stated, used, racks
+):
+    """64 trays of 4 devices were an error on racks of 72, and 4 devices of 8 one on a DGX."""
+    text = (
+        f"torchrun --nnodes {nodes} --nproc-per-node {each} pretrain_gpt.py --num-layers 8"
+        " --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 --micro-batch-size 1"
+    )
+    draft = drafted(text, cluster=cluster, nodes=stated)
+
+    assert draft.data["cluster"].get("node") == (used and {"devices": used})
+    assert draft.data["cluster"]["nodes"] == racks
+    assert draft.data["plan"]["data"] == nodes * each
+
+
+def test_more_devices_than_a_host_has_are_an_error():
+    """A rack of trays of 4 has no host of 8."""
+    text = "torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --num-layers 8"
+
+    with pytest.raises(ScenarioError, match="a host of 'gb200-nvl72' has 4 devices"):
+        drafted(text, cluster="gb200-nvl72", nodes=None)
+
+
+def test_embedding_and_logits_count_in_the_layers_of_chunks():
+    """Llama 3.1 405B with 4 layers a chunk on 8 stages was an error: 126 and both ends are 128."""
+    ends = "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split"
+    chunks = "--pipeline-model-parallel-size 8 --num-layers-per-virtual-pipeline-stage 4"
+    plan = megatron(f"--num-layers 126 {ends} {chunks}").data["plan"]
+
+    assert (plan["chunks"], plan["layers"]) == (4, "with-ends")
+    with pytest.raises(ScenarioError, match="126 layers are no whole number of chunks on 8"):
+        megatron(f"--num-layers 126 {chunks}")
+
+
 def test_one_command_imports_and_runs(tmp_path, capsys):
     """`run train.sh` gives the answer of the scenario that `import` writes."""
     script, mine = FILES / "megatron-llama3-8b.sh", tmp_path / "mine.yaml"
@@ -827,7 +872,7 @@ def test_options_of_trainers_change_the_keys_that_they_mean(text, more, key, val
         (TUNE, "data_parallel_shard_dim: 3", ":4: .* on 64 devices leaves data 64"),
         (TUNE, "loss: {_component_: torchtune.rlhf.loss.DPOLoss}", ":4: .*is not modelled"),
         (TUNE.replace("batch_size: 2", ""), "", "batch_size: missing"),
-        (LITGPT, "devices: 4", ":4: devices 4: a node of 'dgx-h100' has 8 devices"),
+        (LITGPT, "devices: 16", ":4: devices 16: a node of 'dgx-h100' has 8 devices"),
         (LITGPT, "quantize: bnb.nf4", ":4: .*needs one device"),
         (LITGPT, "precision: 64-true", ":4: .*is not modelled"),
     ],

@@ -543,3 +543,41 @@ def test_a_dict_did_not_find_files_of_the_working_folder(here):
     assert simulate(values).step_time == shipped
     (row,) = sweep(values, over={"plan.zero": [1]}, jobs=1).points
     assert row["step_time_s"] == shipped
+
+
+# --- a part of each node --------------------------------------------------------------------------
+
+
+def on_h100(**node):
+    """Return the cluster of a job on two DGX H100 with other values of a node."""
+    devices = node.get("devices", 8)
+    data = {
+        "title": "A",
+        "cluster": {"name": "dgx-h100", "nodes": 2, "node": node},
+        "model": "gpt-6.7b",
+        "plan": {"tensor": 2, "data": devices, "zero": 1},
+        "batch": {"global": 4 * devices, "micro": 1, "sequence": 2048},
+        "precision": "bf16",
+        "framework": "megatron-core",
+    }
+    return from_mapping("part", data)
+
+
+def test_nics_of_devices_that_a_job_does_not_use_are_left_out():
+    """`cluster.node.devices: 4` of 8 was an error at the NICs of the file of the node."""
+    loaded = on_h100(devices=4)
+    again = on_h100().changed(["cluster.node.devices=4", "plan.data=4", "batch.global=16"])
+
+    for each in (loaded, again):
+        node = each.scenario.cluster.node
+        assert (node.devices, node.nics.devices) == (4, [0, 1, 2, 3])
+    assert simulate(loaded).step_time == simulate(again).step_time
+    whole = again.changed(["cluster.node.devices=8", "plan.data=8", "batch.global=32"])
+    assert whole.scenario.cluster.node.nics.devices == [*range(8)]
+
+
+def test_nics_that_are_stated_stay_as_they_are():
+    """A NIC of a device that the node does not have is an error where a scenario states it."""
+    with pytest.raises(ClustersimError, match="names device 4, but the node has devices 0 to 3"):
+        on_h100(devices=4, nics={"devices": [0, 4]})
+    assert on_h100(devices=4, nics={"devices": [0]}).scenario.cluster.node.nics.devices == [0]

@@ -161,9 +161,11 @@ class HostFacts(Strict):
 
     `bandwidth` is that of the memory of the whole node, read and written together. `link` is used
     where the node has no host bridges, ends of links called ``cpu0``, ``cpu1`` and so on.
+    `devices` are those of one operating system, where the node has several, as a rack of trays has.
     """
 
     memory: Fact[Bytes]
+    devices: Fact[InNode] | None = None
     bandwidth: Fact[Bandwidth] | None = None
     link: Fact[Bandwidth] | None = None
 

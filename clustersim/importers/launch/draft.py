@@ -108,7 +108,7 @@ def scenario_draft(source: Source, launch: Launch, choices: Choices) -> LaunchDr
     if not given.read:
         raise ScenarioError(f"{escaped(source.file)}: has no option that is known (--format?)")
     _model_by_name(given, choices)
-    each = _devices_of_node(given, choices)
+    each = _devices_of_node(given, choices, launch)
     given.values["of.each"] = each
     launch.finish(given)
     del given.values["of.each"]
@@ -126,8 +126,8 @@ def _model_by_name(given: Given, choices: Choices) -> None:
         given.assumed["model"] = "named by the user"
 
 
-def _devices_of_node(given: Given, choices: Choices) -> int:
-    """Return the devices of a node of the cluster, which the user names."""
+def _devices_of_node(given: Given, choices: Choices, launch: Launch) -> int:
+    """Return the devices of a node of the cluster, which the user names, that the job uses."""
     file = escaped(given.source.file)
     if choices.cluster is None:
         raise ScenarioError(
@@ -136,15 +136,41 @@ def _devices_of_node(given: Given, choices: Choices) -> int:
     tree = Tree({"cluster": {"name": choices.cluster}}, {(): Place("--cluster")})
     look_up(tree, ("cluster",), "cluster", choices.folder)
     look_up(tree, ("cluster", "node"), "node", choices.folder)
-    each = bare(value_at(tree.data, ("cluster", "node", "devices")))
+    node = bare(value_at(tree.data, ("cluster", "node")))
+    each = value_at(node, ("devices",))
     if not isinstance(each, int):
         raise CatalogError(f"--cluster: '{escaped(choices.cluster)}' states no devices of a node")
-    processes = given.pop("processes")
-    if processes is not None and processes != each:
+    host = value_at(node, ("host", "devices")) or each
+    processes = given.pop("processes", host)
+    part = launch.service or value_at(node, ("interconnect", "type")) == "switch"
+    if processes != each and (processes > host or not part):
+        what = "host" if host < each else "node"
         raise given.wrong(
-            "of.processes", f"a node of '{choices.cluster}' has {each} devices (--cluster)"
+            "of.processes", f"a {what} of '{choices.cluster}' has {host} devices (--cluster)"
         )
-    return each
+    return each if launch.service else _used_of_node(given, choices, each, host, processes)
+
+
+def _used_of_node(given: Given, choices: Choices, each: int, host: int, processes: int) -> int:
+    """Return the devices of a node that a job uses; nodes of launchers are hosts of devices.
+
+    Of nodes with several hosts, such as racks, it uses as many devices as make the number of nodes
+    whole: 64 of 72 where 64 hosts have 4 each.
+    """
+    used, hosts = processes, given.get("of.nodes")
+    if processes == each or (host < each and hosts is None):
+        return each
+    if host < each:
+        devices, most = hosts * processes, each // host * processes
+        whole = [n for n in range(processes, most + 1, processes) if devices % n == 0]
+        used = whole[-1]
+        if choices.nodes and devices % choices.nodes == 0 and devices // choices.nodes in whole:
+            used = devices // choices.nodes
+        given.values["of.nodes"] = devices // used
+    if used < each:
+        given.put("cluster.node.devices", used, "of.processes")
+        given.notes.append(f"the job uses {used} of the {each} devices of a node")
+    return used
 
 
 def _nodes(given: Given, choices: Choices, each: int, needed: int | None) -> int:

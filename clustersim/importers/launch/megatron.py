@@ -256,14 +256,16 @@ def _layout(given: Given) -> None:
     else:
         given.usual("plan.expert_tensor", tensor)
     layers = blocks_of(given)
+    ends = sum(bool(given.get(f"of.{end}_counts")) for end in ("embedding", "loss"))
     per_chunk = given.pop("layers_per_chunk")
     if per_chunk is not None:
-        if layers % (pipeline * per_chunk):
+        if (layers + ends) % (pipeline * per_chunk):
+            counted = f"{layers} layers" + f" and {ends} of embedding and logits" * (ends > 0)
             raise given.wrong(
                 "of.layers_per_chunk",
-                f"{layers} layers are no whole number of chunks on {pipeline} stages",
+                f"{counted} are no whole number of chunks on {pipeline} stages",
             )
-        given.put("plan.chunks", layers // (pipeline * per_chunk), "of.layers_per_chunk")
+        given.put("plan.chunks", (layers + ends) // (pipeline * per_chunk), "of.layers_per_chunk")
     if given.get("plan.chunks", 1) > 1:
         given.put("plan.schedule", "interleaved-1f1b", "plan.chunks")
     else:
