@@ -31,6 +31,7 @@ from clustersim.simulation.step.simulate import simulate, simulate_if_it_fits
 from clustersim.studies.search import SearchAnswer
 from clustersim.studies.search.files import page
 from clustersim.studies.search.service import candidates
+from clustersim.studies.search.step import candidates as step_candidates
 from clustersim.studies.search.step.arguments import allows, split_limits
 from clustersim.studies.search.step.lower_bound.layout_values import (
     Cell,
@@ -731,6 +732,24 @@ def test_a_search_whose_time_ended_before_its_layouts_were_generated_had_no_answ
     assert answer.gap is None
     assert "before" in lines["proof"]
     assert "not replayed" not in lines["vs scenario"]
+
+
+def test_an_own_layout_without_a_bound_in_time_was_not_replayed(tmp_path, monkeypatch):
+    """405B on 256 GB200 with 20 s had no best so far: other layouts were bounded before its own."""
+    plain, sizes = step_candidates._known_in_time, []
+
+    def without_own(parts, pieces, *rest):
+        sizes.append(pieces[0].size)
+        known = plain(parts, pieces, *rest)
+        return {at: bounds for at, bounds in known.items() if at}
+
+    monkeypatch.setattr(step_candidates, "_known_in_time", without_own)
+    free = ["plan.tensor", "plan.pipeline", "plan.data"]
+    answer = search(small(tmp_path), settings=OWN, free=free, seconds=1e3, jobs=1)
+
+    assert answer.layouts.unbounded == sizes[0] - 1
+    assert [each.why for each in answer.differences if each.against == "scenario"] == [None]
+    assert answer.gap is None
 
 
 def test_the_own_layout_of_a_service_was_not_replayed_before_the_time_was_over(monkeypatch):

@@ -153,7 +153,8 @@ def candidates_of(
     ----------
     executor : computes the bounds of each scenario and number of stages
     on_bounds : is called with the progress
-    deadline : of the search; where it is near, the bounds that are known by then suffice
+    deadline : of the search; where it is near, the bounds that are known by then suffice, and the
+        scenarios' own layouts may have none
     """
     parts = [(base, layouts) for base in bases for layouts in base.space.layouts]
     own = [own_layout(base.loaded, layouts, base.space.rules) for base, layouts in parts]
@@ -166,26 +167,40 @@ def candidates_of(
         places = np.full(len(found.seconds), piece.part)
         cost = (found.joules if base.energy else found.seconds) / base.scale
         bounds.append((cost, places, found.shape, found.column + piece.first, found.roomy))
-    unbounded = sum(piece.size for at, piece in enumerate(pieces) if at not in known)
-    return _sorted(bounds, parts, own, (memory, limited, unbounded))
+    left = [piece for at, piece in enumerate(pieces) if at not in known]
+    others = _unbounded(
+        own, lambda part, one: any(each.part == part and each.has(one.column) for each in left)
+    )
+    unbounded = sum(piece.size for piece in left) - len(others)
+    return _sorted([*bounds, *others], parts, own, (memory, limited, unbounded))
 
 
 def own_candidates(bases: Sequence[Base]) -> Candidates:
     """Return the scenarios' own layouts, without bounds: no others were generated in time."""
     parts = [(base, layouts) for base in bases for layouts in base.space.layouts]
     own = [own_layout(base.loaded, layouts, base.space.rules) for base, layouts in parts]
-    bounds = [
-        (np.zeros(1), np.array([at]), np.array([one.shape]), np.array([one.column]), _NO)
-        for at, one in enumerate(own)
-        if one is not None
-    ]
     unknown = sum(base.space.unknown for base in bases)
     none = (np.zeros(0), _NONE, _NONE, _NONE, _NO[:0])
-    return _sorted([none, *bounds], parts, own, (0, 0, unknown))
+    return _sorted([none, *_unbounded(own, lambda *_: True)], parts, own, (0, 0, unknown))
+
+
+_Bounds = tuple[Floats, Integers, Integers, Integers, Booleans]
+"""Cost, part, shape, column and room of some layouts."""
+
+
+def _unbounded(
+    own: Sequence[OwnLayout | None], chosen: Callable[[int, OwnLayout], bool]
+) -> list[_Bounds]:
+    """Return own layouts of parts without bounds, whose cost may be any."""
+    return [
+        (np.zeros(1), np.array([part]), np.array([one.shape]), np.array([one.column]), _NO)
+        for part, one in enumerate(own)
+        if one is not None and chosen(part, one)
+    ]
 
 
 def _sorted(
-    bounds: Sequence[tuple[Floats, Integers, Integers, Integers, Booleans]],
+    bounds: Sequence[_Bounds],
     parts: Sequence[tuple[Base, StageLayouts]],
     own: Sequence[OwnLayout | None],
     counts: tuple[int, int, int],
@@ -230,6 +245,10 @@ class _Piece(NamedTuple):
     first: int
     layouts: StageLayouts
     size: int
+
+    def has(self, column: int) -> bool:
+        """Whether a column of the part is one of these."""
+        return self.first <= column < self.first + len(self.layouts.columns)
 
 
 COLUMNS: Final = 512
