@@ -162,6 +162,15 @@ def test_a_name_on_hugging_face_is_found_as_its_file():
     assert sum(weights is not None for weights in named.values()) > 20
 
 
+def test_replicas_with_experts_were_data_ranks_of_vllm():
+    """One server with data ranks divides the experts of all of them."""
+    changes = ["engine=vllm", "plan.tensor=4", "plan.replicas=2"]
+    exported = export("mixtral-h100-serving", "vllm", changes)
+
+    assert "--data-parallel-size" not in exported.text
+    assert "replicas of a model with experts are servers" in " ".join(exported.text.split("\n#   "))
+
+
 def test_a_changed_machine_and_model_are_in_the_command(tmp_path):
     """What no launch file states is an option of the command, also where it was changed."""
     changes = ["cluster.nic.bandwidth=x2", "model.layers=40"]

@@ -571,6 +571,15 @@ def test_weights_with_quantised_names_were_loaded_in_16_bits(weights, precision)
     assert draft.data["assumed"]["precision"] == f"by the name {weights}"
 
 
+def test_data_ranks_with_experts_were_replicas():
+    """A DeepSeek-V3 with 8 data ranks did not fit on 8 H200, of which each held all experts."""
+    mixed = drafted("vllm serve deepseek-ai/DeepSeek-V3 -tp 2 -dp 4")
+    dense = drafted("vllm serve meta-llama/Llama-3.1-8B -tp 2 -dp 4")
+
+    assert mixed.data["plan"] == {"tensor": 2, "attention_data": 4}
+    assert dense.data["plan"] == {"tensor": 2, "replicas": 4}
+
+
 def test_the_module_of_python_was_an_option_without_effect():
     """``-m`` was listed as one of the launcher, and the states of Mamba-2 as unknown."""
     sglang = drafted("python -m sglang.launch_server --model Qwen/Qwen3-8B --tp 2")

@@ -199,6 +199,13 @@ def fact_of_model(model: object, key: str) -> Any:
     return bare({**FAMILIES[data["family"]], **data}.get(key))
 
 
+def has_experts(model: str) -> bool:
+    """Return whether a model of the catalogue, or of a configuration, has experts."""
+    if model.endswith(".json"):
+        return "experts" in import_config(model, read_text(Path(model))).data
+    return fact_of_model(model, "experts") is not None
+
+
 def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 

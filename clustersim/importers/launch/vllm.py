@@ -7,7 +7,7 @@ import json
 from typing import Final
 
 from clustersim.importers.launch.options import Option
-from clustersim.importers.launch.serving import after, quantised, service
+from clustersim.importers.launch.serving import after, has_experts, quantised, service
 from clustersim.importers.launch.table import (
     Given,
     Read,
@@ -68,9 +68,15 @@ READS: Final[Reads] = {
 
 
 def _derive(given: Given) -> None:
+    """State the degrees: data ranks of a model with experts share these by their tensor degree.
+
+    vLLM, docs/serving/data_parallel_deployment.md.
+    """
     data = given.pop("data", 1)
     if given.pop("experts"):
         given.put("plan.expert", data * given.get("plan.tensor", 1), "of.experts")
+        given.put("plan.attention_data", data, "of.data")
+    elif data > 1 and has_experts(given.values["model"]):
         given.put("plan.attention_data", data, "of.data")
     else:
         given.put("plan.replicas", data, "of.data")
