@@ -139,6 +139,23 @@ def test_weights_as_they_were_released_need_no_argument(program, model, precisio
     assert [*exported.not_expressed] == missing
 
 
+@pytest.mark.parametrize(
+    "words", ["--fp8-format hybrid --fp8-param-gather", "--fp4-format e2m1 --fp4-param-gather"]
+)
+def test_weights_that_are_gathered_in_fewer_bits_come_back(words, tmp_path):
+    """Weights of 4 bits alone were exported as those of the profile, with 16 bits next to them."""
+    shape = "--num-layers 8 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048"
+    file = tmp_path / "job.sh"
+    file.write_text(f"torchrun pretrain_gpt.py {shape} --micro-batch-size 1 --bf16 {words}\n")
+    given = load_any(file, ["cluster.name=dgx-b200", "cluster.nodes=1"])
+    exported = export(given, "megatron")
+    state = given.scenario.framework.state[given.scenario.precision]
+
+    assert words.split()[-1] in exported.text
+    read = launched(exported, tmp_path).scenario
+    assert read.framework.state[read.precision].weights == state.weights
+
+
 @pytest.mark.parametrize("config", REGISTRY)
 def test_a_model_of_the_registry_of_torchtitan_comes_back(config, tmp_path):
     """A Qwen3 that was imported from torchtitan had no flavor of torchtitan."""
