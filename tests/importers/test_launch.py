@@ -571,6 +571,23 @@ def test_weights_with_quantised_names_were_loaded_in_16_bits(weights, precision)
     assert draft.data["assumed"]["precision"] == f"by the name {weights}"
 
 
+def test_the_file_of_further_options_of_a_server_was_not_read(here):
+    """Those of TensorRT-LLM win over the command, which wins over those of vLLM."""
+    text = "enable_attention_dp: true\nmax_num_tokens: 16384\nkv_cache_config: {dtype: fp8}\n"
+    (here / "extra.yaml").write_text(text, encoding="utf-8")
+    words = "--tp_size 8 --max_num_tokens 512 --extra_llm_api_options extra.yaml"
+    found = drafted(f"trtllm-serve deepseek-ai/DeepSeek-V3 {words}").data
+    (here / "mine.yaml").write_text("tensor-parallel-size: 4\nmax-num-seqs: 32\n", "utf-8")
+    other = drafted("vllm serve Qwen/Qwen3-8B -tp 2 --config mine.yaml").data
+    missing = drafted("vllm serve Qwen/Qwen3-8B -tp 2 --config none.yaml")
+
+    assert found["plan"] == {"tensor": 1, "attention_data": 8}
+    assert found["engine"]["scheduler"]["tokens"] == 16384
+    assert found["precision"]["kv"] == "fp8"
+    assert (other["plan"]["tensor"], other["engine"]["scheduler"]["sequences"]) == (2, 32)
+    assert "not next to the script" in str(missing.ignored)
+
+
 def test_data_ranks_with_experts_were_replicas():
     """A DeepSeek-V3 with 8 data ranks did not fit on 8 H200, of which each held all experts."""
     mixed = drafted("vllm serve deepseek-ai/DeepSeek-V3 -tp 2 -dp 4")

@@ -12,9 +12,10 @@ from clustersim.catalog.records.models import FAMILIES
 from clustersim.catalog.tree import bare
 from clustersim.importers.launch import commands
 from clustersim.importers.launch.options import Option, positionals
+from clustersim.importers.launch.syntax.yaml_file import yaml_options
 from clustersim.importers.launch.table import Given, Launch, Reads, ignored
 from clustersim.importers.models import import_config
-from clustersim.importers.source import Source
+from clustersim.importers.source import Source, named_source
 
 QUANTISED: Final[Mapping[str, str]] = {
     "fp8": "fp8",
@@ -67,12 +68,17 @@ def service(
     program: commands.Program,
     reads: Reads,
     derive: Callable[[Given], None],
+    files: Sequence[str] = ("config",),
+    *,
+    files_win: bool = False,
 ) -> Launch:
     """Return the launch format of an engine: its program, its table, and the degrees of its plan.
 
     Parameters
     ----------
     derive : states `plan.replicas`, `plan.attention_data` and `plan.expert`
+    files : options that name a YAML file with further ones, next to the script
+    files_win : whether these win over those of the command
     """
 
     def options(source: Source) -> list[Option]:
@@ -80,7 +86,8 @@ def service(
         found = commands.launched(source, program)
         named = positionals(command, index + 1)
         model = [Option.of("model", named[0], source)] if named else []
-        return [*model, *found]
+        left, further = _of_files(source, found, files)
+        return [*model, *left, *further] if files_win else [*model, *further, *left]
 
     def finish(given: Given) -> None:
         given.put("engine.name", engine)
@@ -93,6 +100,22 @@ def service(
 
     unread = partial(ignored, "commands", engine)
     return Launch(options, {**reads, **commands.READS}, unread, finish, service=True)
+
+
+def _of_files(
+    source: Source, found: Sequence[Option], files: Sequence[str]
+) -> tuple[list[Option], list[Option]]:
+    """Return options without those that name a file that is here, and the options of these."""
+    left: list[Option] = []
+    further: list[Option] = []
+    for option in found:
+        named = option.name in files and option.values and not option.unknown
+        file = named_source(source, option.word()) if named else None
+        if file is None:
+            left.append(option)
+        else:
+            further += yaml_options(file)
+    return left, further
 
 
 def _model(given: Given) -> None:

@@ -1,12 +1,13 @@
-"""The command of a TensorRT-LLM server: ``trtllm-serve``.
+"""The command of a TensorRT-LLM server: ``trtllm-serve``, and the YAML file that it names.
 
-Names are those of NVIDIA/TensorRT-LLM, tensorrt_llm/commands/serve.py, commit 0020914.
+Names are those of NVIDIA/TensorRT-LLM, tensorrt_llm/commands/serve.py, commit 0020914, and
+tensorrt_llm/llmapi/llm_args.py (recalled).
 """
 
 from typing import Final
 
 from clustersim.importers.launch.serving import after, service
-from clustersim.importers.launch.table import Given, Reads, count, flag, number, word
+from clustersim.importers.launch.table import Given, Reads, count, flag, number, switch, word
 
 
 def _program(words: tuple[str, ...]) -> int | None:
@@ -25,17 +26,33 @@ READS: Final[Reads] = {
     "max-batch-size": count("engine.scheduler.sequences"),
     "max-num-tokens": count("engine.scheduler.tokens"),
     "enable-chunked-prefill": flag("engine.scheduler.chunked"),
+    "disable-overlap-scheduler": switch("engine.scheduler.ahead", on=False, off=True),
+    "enable-attention-dp": flag("of.attention"),
+    "batch-wait-timeout-iters": count("engine.scheduler.wait_steps"),
+    "batch-wait-max-tokens-ratio": number("engine.scheduler.wait_share"),
     **dict.fromkeys(
-        ("free-gpu-memory-fraction", "kv-cache-free-gpu-memory-fraction"),
+        (
+            "free-gpu-memory-fraction",
+            "kv-cache-free-gpu-memory-fraction",
+            "kv-cache-config.free-gpu-memory-fraction",
+        ),
         number("engine.memory.share"),
     ),
+    "kv-cache-config.dtype": word("of.cached"),
 }
 """Options that are read, each with its key."""
 
 
+FILES: Final = ("extra-llm-api-options", "config")
+"""Options that name a YAML file with further ones."""
+
+
 def _derive(given: Given) -> None:
     given.usual("plan.tensor", 1)
+    if given.pop("attention"):
+        given.put("plan.attention_data", given.values["plan.tensor"], "of.attention")
+        given.put("plan.tensor", 1, "of.attention")
 
 
-TENSORRT_LLM: Final = service("tensorrt-llm", _program, READS, _derive)
+TENSORRT_LLM: Final = service("tensorrt-llm", _program, READS, _derive, FILES, files_win=True)
 """Commands of TensorRT-LLM."""
