@@ -519,6 +519,8 @@ def test_another_load_replaces_the_assumed_one():
         ("mistralai/Mistral-7B-Instruct-v0.1", "mistral-7b"),
         ("mistralai/Mistral-7B-Instruct-v0.2", None),
         ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b-v0.3"),
+        ("moonshotai/Kimi-K2-Instruct-0905", "kimi-k2"),
+        ("moonshotai/Kimi-K2-Thinking", "kimi-k2-thinking"),
         ("zai-org/GLM-5.9", None),
         ("laboratory/private-7b", None),
     ],
