@@ -253,10 +253,9 @@ class Stage:
 
         Of a context group that of the device with the last ones, which see most.
         """
-        launch, window = self._prompt_launch, self.indexer is None
-        seconds = np.full_like(keys, self.prefill_launch)
+        launch, seconds = self._prompt_launch, np.full_like(keys, self.prefill_launch)
         for layer, count in self._attentions.items():
-            seen = layer if window else layer._replace(window=None)
+            seen = layer if self.indexer is None else layer._replace(window=None)
             for part in _sequences(seen, queries / self._layout.context, keys):
                 more = self._prompts(part, prompts * np.maximum(part.number, 1.0)) - launch
                 seconds = seconds + np.where(part.number > 0, count * more, 0.0)
