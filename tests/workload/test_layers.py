@@ -15,7 +15,7 @@ from clustersim.workload.kernels import Gemm, Overlapped, Stream, flat
 from clustersim.workload.layers import layer_ops
 from clustersim.workload.layers.ends import boundary_gather, embedding_ops, head_ops
 from clustersim.workload.model import Layer, Transformer
-from clustersim.workload.ops import Recompute, backward, forward, kept, op_names
+from clustersim.workload.ops import MODULES, Recompute, backward, forward, kept, op_names
 from clustersim.workload.slice import PRECISIONS
 from slices import PLAIN, block, collectives, flops, moved, slice_of
 
@@ -200,6 +200,18 @@ def test_an_indexer_scores_all_tokens_and_attention_those_it_chooses():
     assert formula["attention"] == layer_forward_flops(LATENT, PLAIN)["attention"] * 64 / 512
     assert sparse.layer(0).window == 64
     assert replace(sparse, sequence=64).layer(0).window is None
+
+
+def test_an_indexer_keeps_no_up_projections_that_are_recomputed():
+    """What `mla_up_proj` saves is what it saves without: keys and values are read by attention."""
+    indexer = IndexerShape(heads=4, head_size=32, tokens=64)
+    sparse = replace(LATENT, latent=LATENT.latent.model_copy(update={"indexer": indexer}))
+    more, less = (
+        kept(ops) - kept(ops, MODULES["mla_up_proj"], outputs=False)
+        for ops in (block(slice_of(sparse)), block(slice_of(LATENT)))
+    )
+
+    assert more == less > 0
 
 
 def test_latent_attention_keeps_its_narrow_vectors():

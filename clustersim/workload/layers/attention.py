@@ -119,12 +119,12 @@ def latent_ops(shard: Slice) -> list[Op]:
     return [
         _down(shard, [*([shape.query] if shape.query else []), shape.keys_values + shape.rope]),
         norm_op("latent norm", shard, float(rows * compressed), residual=False),
+        *([_indexer(shard, shape.indexer, shape.query or m.hidden)] if shape.indexer else []),
         queries,
         column_op(
             "qkv", shard, "key value up", "qkv", a * (shape.nope + shape.value), shape.keys_values
         ),
         _positions(shard),
-        *([_indexer(shard, shape.indexer, shape.query or m.hidden)] if shape.indexer else []),
     ]
 
 
