@@ -202,16 +202,17 @@ def test_an_indexer_scores_all_tokens_and_attention_those_it_chooses():
     assert replace(sparse, sequence=64).layer(0).window is None
 
 
-def test_an_indexer_keeps_no_up_projections_that_are_recomputed():
-    """What `mla_up_proj` saves is what it saves without: keys and values are read by attention."""
+def test_an_indexer_keeps_its_own_queries_keys_and_choice_alone():
+    """4 heads and a key of 32, and 64 numbers of tokens; it reads what other operations keep."""
     indexer = IndexerShape(heads=4, head_size=32, tokens=64)
     sparse = replace(LATENT, latent=LATENT.latent.model_copy(update={"indexer": indexer}))
-    more, less = (
-        kept(ops) - kept(ops, MODULES["mla_up_proj"], outputs=False)
-        for ops in (block(slice_of(sparse)), block(slice_of(LATENT)))
-    )
+    with_it, without = block(slice_of(sparse)), block(slice_of(LATENT))
+    own = LATENT.sequence * (2 * (4 + 1) * 32 + 4 * 64)
 
-    assert more == less > 0
+    assert kept(with_it) == kept(without) + own
+    assert kept(with_it, {"indexer"}) == kept(without)
+    fewer = [kept(ops, MODULES["mla_up_proj"], outputs=False) for ops in (with_it, without)]
+    assert fewer[0] == fewer[1] + own
 
 
 def test_latent_attention_keeps_its_narrow_vectors():

@@ -157,7 +157,7 @@ def _indexer(shard: Slice, indexer: IndexerShape, inputs: int) -> Op:
         "indexer",
         forward=(*made, turned, scores, Stream("indexer choice", 8 * n * length, 2)),
         backward=(Stream("indexer loss", 8 * n * length, 2), scores, scores, turned, *back),
-        inputs=float(w * n * (heads + 1) * width + 4 * n * indexer.tokens),
+        inside=float(w * n * (heads + 1) * width + 4 * n * indexer.tokens),
     )
 
 
