@@ -27,6 +27,7 @@ class Choices:
     accelerator, library, node : names of catalogue entries, None for the nearest match
     folder : a folder whose files override the shipped ones
     cluster, nodes, model : machine and model of a launch file, which does not state them
+    devices : of each node of the machine that a job uses, None for those of a launch file
     """
 
     name: str | None = None
@@ -37,6 +38,7 @@ class Choices:
     cluster: str | None = None
     nodes: int | None = None
     model: str | None = None
+    devices: int | None = None
 
 
 @dataclass(frozen=True)

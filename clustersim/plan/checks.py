@@ -172,10 +172,10 @@ def _model(plan: Plan, model: Transformer, where: Where) -> list[str]:
     elif not plan.layers:
         chunks = parts // plan.pipeline
         fitting = [p for p in range(1, model.layers + 1) if model.layers % (p * chunks) == 0]
+        known = listed(fitting) or "none"
         problems.append(
             f"{where('plan', 'pipeline')}: {_stages(plan)} cannot share the {model.layers} layers"
-            f" of '{model.name}' equally (allowed: {listed(fitting)}; or plan.layers: with-ends, or"
-            " a list)"
+            f" of '{model.name}' equally (allowed: {known}; or plan.layers: with-ends, or a list)"
         )
     else:
         problems += _layers(plan, model, parts, where)

@@ -90,13 +90,18 @@ def _choices(changes: Sequence[Change], folder: Path) -> Choices:
             values |= {(*change.path, key): value for key, value in change.value.items()}
         else:
             values[change.path] = change.value
-    nodes = values.get(("cluster", "nodes"))
     return Choices(
         folder=folder,
         cluster=_name(values, "cluster"),
-        nodes=nodes if isinstance(nodes, int) and nodes > 0 else None,
+        nodes=_count(values, ("cluster", "nodes")),
         model=_name(values, "model"),
+        devices=_count(values, ("cluster", "node", "devices")),
     )
+
+
+def _count(values: Mapping[Key, Any], key: Key) -> int | None:
+    count = values.get(key)
+    return count if isinstance(count, int) and count > 0 else None
 
 
 def _name(values: Mapping[Key, Any], kind: str) -> str | None:

@@ -1319,3 +1319,20 @@ def test_a_format_is_looked_for_in_one_pass(word):
 
     assert launch_format(word * 40_000) in (None, "deepspeed")
     assert time.perf_counter() - begin < 5
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("deepseek-ai/DeepSeek-V3-0324", "deepseek-v3"),
+        ("deepseek_v3-671B", "deepseek-v3"),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "llama4-scout"),
+        ("moonshotai/Kimi-K2-Instruct-0905", "kimi-k2"),
+        ("deepseek_v3-16B", None),
+        ("deepseek-ai/DeepSeek-V2.5", None),
+        ("MiniMaxAI/MiniMax-M2", None),
+    ],
+)
+def test_a_number_after_the_name_of_a_model_is_its_size_or_a_date(name, model):
+    """DeepSeek-V3-0324 of vLLM and `deepseek_v3`, flavor 671B, of torchtitan were in no file."""
+    assert catalogue_model(name) == model

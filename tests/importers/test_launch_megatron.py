@@ -11,6 +11,7 @@ from clustersim.importers.draft import Choices
 from clustersim.importers.launch.formats import LAUNCHES, launch_format
 from clustersim.importers.registry import import_file, import_source
 from clustersim.importers.source import Source, as_source
+from clustersim.scenario.load import load
 from clustersim.simulation.step.simulate import simulate
 from commands import ending, rejected
 
@@ -207,7 +208,7 @@ def test_a_model_in_another_file_is_named(capsys, tmp_path):
         (BRIDGE.replace("llama3_8b", "private"), "'private_pretrain_config' is in no file"),
         (BRIDGE + f"cfg.train.micro_batch_size = {'a' * 5000}(1)", ":5: .*would have to be run"),
         (BRIDGE.replace("llama3_8b", "a" * 5000), "is in no file"),
-        (NEMO + "recipe.trainer.devices = 4", ":6: .*a node of 'dgx-h100' has 8 devices"),
+        (NEMO + "recipe.trainer.devices = 16", ":6: .*a node of 'dgx-h100' has 8 devices"),
         (LAUNCHER + "  ffn_hidden_size: ${multiply:4, ${.none}}", ":9: .* is not known from"),
         (LAUNCHER + "  normalization: batchnorm", ":9: .*is not modelled"),
         (LAUNCHER + "  fp8: [", "is not valid YAML"),
@@ -279,3 +280,30 @@ def test_gradients_that_are_reduced_in_16_bits_were_kept_in_32(tmp_path):
         reduced.append(memory.parts["gradients"])
 
     assert reduced[1] == pytest.approx(reduced[0] / 2)
+
+
+@pytest.mark.parametrize(
+    ("imported", "called", "model"),
+    [
+        ("llama import llama3_8b_pretrain_config as recipe", "recipe", "llama3-8b"),
+        ("llama.llama3_8b import pretrain_config", "pretrain_config", "llama3-8b"),
+        ("qwen.qwen3_next import qwen3_next_80b_a3b_pretrain_config as of", "of",
+         "qwen3-next-80b-a3b"),
+    ],
+)  # fmt: skip
+def test_an_imported_recipe_has_its_own_name_or_that_of_its_module(imported, called, model):
+    """`import ... as recipe` was "'recipe' is in no file of the catalogue"."""
+    text = f"from megatron.bridge.recipes.{imported}\ncfg = {called}()\n"
+    draft = drafted(f"{text}cfg.train.global_batch_size = 64\n")
+
+    assert draft.data["model"] == model
+    assert not draft.notes
+
+
+def test_devices_of_a_node_that_a_change_states_are_those_of_a_recipe(tmp_path):
+    """A recipe on 64 of the 72 devices of a rack was an error: 64 do not divide 288."""
+    file = tmp_path / "job.py"
+    file.write_text(f"{BRIDGE}cfg.model.tensor_model_parallel_size = 4\n", encoding="utf-8")
+    machine = {"cluster.name": "gb200-nvl72", "cluster.nodes": 2, "cluster.node.devices": 64}
+
+    assert load(file, machine).scenario.plan.data == 32

@@ -39,7 +39,7 @@ SUBJECT = {
     "importers/launch/megatron_config.py": "options of a program, by their names",
     "importers/launch/nemo.py": "options of a program, by their names",
     "importers/launch/primus.py": "options of a program, by their names",
-    "importers/launch/tensorrt_llm.py": "options of a program, by their names",
+    "importers/launch/engines/tensorrt_llm.py": "options of a program, by their names",
     "importers/launch/accelerate.py": "options of a program, by their names",
     "importers/launch/axolotl.py": "options of a program, by their names",
     "importers/launch/litgpt.py": "options of a program, by their names",

@@ -581,3 +581,12 @@ def test_nics_that_are_stated_stay_as_they_are():
     with pytest.raises(ClustersimError, match="names device 4, but the node has devices 0 to 3"):
         on_h100(devices=4, nics={"devices": [0, 4]})
     assert on_h100(devices=4, nics={"devices": [0]}).scenario.cluster.node.nics.devices == [0]
+
+
+def test_stages_that_no_number_of_layers_fits_name_none():
+    """61 layers in two chunks a stage are "allowed: ;" for no number of stages."""
+    changes = ["model.layers=61", "plan.pipeline=4", "plan.data=2", "batch.global=64"]
+    loaded = on_h100().changed([*changes, "plan.chunks=2", "plan.schedule=interleaved-1f1b"])
+
+    with pytest.raises(PlanError, match=r"equally \(allowed: none; or plan.layers: with-ends, or"):
+        simulate(loaded)

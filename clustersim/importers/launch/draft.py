@@ -158,6 +158,10 @@ def _used_of_node(given: Given, choices: Choices, each: int, host: int, processe
     whole: 64 of 72 where 64 hosts have 4 each.
     """
     used, hosts = processes, given.get("of.nodes")
+    if choices.devices is not None:
+        if host < each and hosts is not None:
+            given.values["of.nodes"] = -(-hosts * processes // choices.devices)
+        return choices.devices
     if processes == each or (host < each and hosts is None):
         return each
     if host < each:

@@ -7,19 +7,19 @@ from typing import Final
 from clustersim.importers.launch.accelerate import ACCELERATE
 from clustersim.importers.launch.axolotl import AXOLOTL
 from clustersim.importers.launch.deepspeed import DEEPSPEED
+from clustersim.importers.launch.engines.sglang import SGLANG
+from clustersim.importers.launch.engines.tensorrt_llm import TENSORRT_LLM
+from clustersim.importers.launch.engines.vllm import VLLM
 from clustersim.importers.launch.litgpt import COMMAND, LITGPT
 from clustersim.importers.launch.llm_foundry import LLM_FOUNDRY
 from clustersim.importers.launch.maxtext import MAXTEXT, PROGRAM
 from clustersim.importers.launch.megatron import MEGATRON
 from clustersim.importers.launch.nemo import NEMO
 from clustersim.importers.launch.primus import PRIMUS
-from clustersim.importers.launch.sglang import SGLANG
 from clustersim.importers.launch.table import Launch
-from clustersim.importers.launch.tensorrt_llm import TENSORRT_LLM
 from clustersim.importers.launch.torchtitan import TORCHTITAN
 from clustersim.importers.launch.torchtitan_source import SIGN
 from clustersim.importers.launch.torchtune import TORCHTUNE
-from clustersim.importers.launch.vllm import VLLM
 
 _OF_MEGATRON: Final = r"--tensor-model-parallel-size|--num-attention-heads|pretrain_gpt\w{,80}\.py"
 

@@ -204,7 +204,6 @@ def _finish(given: Given) -> None:
 _NAMES: Final[Mapping[str, str]] = {
     "deepseek3-671b": "deepseek-v3",
     "deepseek3.2-671b": "deepseek-v3.2",
-    "kimi-k2-1t": "kimi-k2",
     "llama4-17b-16e": "llama4-scout",
     "llama4-17b-128e": "llama4-maverick",
 }

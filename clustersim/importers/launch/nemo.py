@@ -12,7 +12,7 @@ NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/training (read 2026-11-24)
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NoReturn
@@ -26,7 +26,17 @@ from clustersim.importers.launch.options import Option, options_in
 from clustersim.importers.launch.serving import catalogue_model
 from clustersim.importers.launch.syntax.python_file import Recipe, read_recipes, target_of
 from clustersim.importers.launch.syntax.yaml_file import yaml_document
-from clustersim.importers.launch.table import Given, Launch, Read, Reads, count, flag, one_of, word
+from clustersim.importers.launch.table import (
+    Given,
+    Launch,
+    Read,
+    Reads,
+    count,
+    flag,
+    one_of,
+    word,
+    words,
+)
 from clustersim.importers.source import Source
 
 # --- options by section ---------------------------------------------------------------------------
@@ -114,7 +124,8 @@ def _of_recipe(source: Source) -> list[Option]:
         if recipe is not job
         for option in recipe.options
     ]
-    return [*others, Option("recipe", (job.target,), "recipe", job.place), *_overlaps(job)]
+    origin = tuple(name for name in (job.target, job.module.rpartition(".")[2]) if name)
+    return [*others, Option("recipe", origin, "recipe", job.place), *_overlaps(job)]
 
 
 def _is_of_job(option: Option) -> bool:
@@ -210,7 +221,7 @@ READS: Final[Reads] = {
     "trainer.devices": count("of.processes"),
     "num-nodes": count("of.nodes"),
     "num-gpus-per-node": count("of.processes"),
-    "recipe": Read("of.recipe", Option.word),
+    "recipe": words("of.recipe"),
     "dist.use-tp-pp-dp-mapping": megatron.READS["use-tp-pp-dp-mapping"],
     "model": Read("of.model", target_of),
     "model-config": Read("of.model_config", target_of),
@@ -248,9 +259,10 @@ READS: Final[Reads] = {
 
 def _finish(given: Given) -> None:
     """Derive the keys of the scenario, with the defaults of the classes and of the recipes."""
-    recipe = str(given.pop("recipe", ""))
+    names = given.pop("recipe", [""])
+    recipe = names[0]
     library = _of_library(recipe)
-    _model(given, recipe)
+    _model(given, names)
     sequence = given.pop("model_sequence")
     if sequence is not None:
         given.usual("batch.sequence", sequence)
@@ -264,9 +276,14 @@ def _finish(given: Given) -> None:
     megatron.finish(given)
 
 
-def _model(given: Given, recipe: str) -> None:
-    """State the shape of the model, or a model of the catalogue by the name of its class."""
-    names = [given.pop("model_path"), given.pop("model_config"), given.pop("model"), recipe]
+def _model(given: Given, recipe: Sequence[str]) -> None:
+    """State the shape of the model, or a model of the catalogue by the name of its class.
+
+    Parameters
+    ----------
+    recipe : the function that returns the job, and the module that it is imported from
+    """
+    names = [given.pop("model_path"), given.pop("model_config"), given.pop("model"), *recipe]
     hidden = given.get("model.hidden")
     if given.pop("fused") is False:
         gated = given.get("model.mlp") == "gated"
@@ -283,14 +300,16 @@ def _model(given: Given, recipe: str) -> None:
     stated = next((name for name in names if name), None)
     if stated is None:
         return
-    known = next(filter(None, (catalogue_model(_plain(str(name))) for name in names if name)), None)
+    models = {str(name): catalogue_model(_plain(str(name))) for name in names if name}
+    stated = next((name for name, model in models.items() if model), str(stated))
+    known = models[stated]
     if known is None:
         raise ScenarioError(
-            f"{escaped(given.source.file)}: '{escaped(str(stated)[:80])}' is in no file of the"
+            f"{escaped(given.source.file)}: '{escaped(stated[:80])}' is in no file of the"
             " catalogue (name one with --model)"
         )
     given.put("model", known)
-    given.assumed["model"] = f"the file of the catalogue for {str(stated)[:80]}"
+    given.assumed["model"] = f"the file of the catalogue for {stated[:80]}"
     _check_shape(given, known)
 
 
@@ -322,6 +341,7 @@ def _recipe_defaults(given: Given, recipe: str) -> None:
     """State what a recipe of a library has and the file does not."""
     given.usual("plan.zero", 1)
     given.usual("framework.experts.grouped", True)
+    given.usual("of.dispatcher", "alltoall")
     elsewhere = f"not in the file: {recipe} may set another one"
     for key in ("plan.tensor", "plan.pipeline", "plan.context"):
         given.assume(key, 1, elsewhere)

@@ -172,10 +172,11 @@ def state_model(given: Given, name: str) -> None:
 def catalogue_model(name: str) -> str | None:
     """Return the model of the catalogue whose weights have a name on Hugging Face.
 
-    Otherwise it is the one with the longest name that begins that name, in the same version.
+    Otherwise it is the one with the longest name that begins that name, in the same version; a
+    number after it is that of its parameters, or of a date.
 
-    >>> catalogue_model("meta-llama/Llama-3.1-70B-Instruct")
-    'llama3.1-70b'
+    >>> catalogue_model("meta-llama/Llama-3.1-70B-Instruct"), catalogue_model("deepseek_v3-671B")
+    ('llama3.1-70b', 'deepseek-v3')
     """
     last, plain = name.rstrip("/").rpartition("/")[2], _plain_words(name)
     weights = {each: _weights_of(each) for each in entry_names("model")}
@@ -184,9 +185,34 @@ def catalogue_model(name: str) -> str | None:
             return each
     stated, known = _letters(last), {_letters(each): each for each in weights}
     fitting = [key for key in known if re.search(rf"(?<![a-z0-9]){key}|^[a-z]+{key}", stated)]
-    whole = [key for key in fitting if not re.search(rf"{key}[0-9]", stated)]
+    whole = [
+        key
+        for key in fitting
+        if not re.search(rf"{key}[0-9]", stated) or _is_sized(last, key, known[key])
+    ]
     same = [key for key in whole if not _other_version(last, weights[known[key]])]
     return known[max(same, key=len)] if same else None
+
+
+_SIZE: Final = re.compile(
+    r"[-_](?:(?P<date>\d{4})|(?P<size>\d{1,4}(?:\.\d)?)(?P<unit>[bt]))(?![a-z0-9])"
+)
+"""What may follow the name of a model: the month and day of its weights, or its parameters."""
+
+
+def _is_sized(name: str, key: str, model: str) -> bool:
+    """Whether the number after a name is a date, or the parameters of a model to a tenth.
+
+    All of them, or the active ones: ``Llama-4-Maverick-17B``.
+    """
+    after = re.search("[^a-z0-9]*".join(key), name.lower())
+    size = after and _SIZE.match(name.lower(), after.end())
+    if not size or size["date"]:
+        return bool(size)
+    stated = float(size["size"]) * (1e9 if size["unit"] == "b" else 1e12)
+    record = find("model", model).data
+    known = [bare(record[key]) for key in ("parameters", "active") if key in record]
+    return any(abs(stated / each - 1) < 0.1 for each in known)
 
 
 def _weights_of(model: str) -> list[str]:

@@ -47,10 +47,11 @@ class Recipe:
     Attributes
     ----------
     name : of the function or the variable
-    target : the function or class that makes it, as it is called
+    target : the function or class that makes it, as it is called; an imported one by its own name
     place : where
     options : its fields, flat, with dotted names
     called : whether other code of the file calls the function
+    module : that the target is imported from; empty if none is named
     """
 
     name: str
@@ -58,6 +59,7 @@ class Recipe:
     place: Place
     options: tuple[Option, ...]
     called: bool = False
+    module: str = ""
 
 
 def read_recipes(source: Source) -> list[Recipe]:
@@ -75,7 +77,9 @@ def read_recipes(source: Source) -> list[Recipe]:
     for name, made in reversed(reader.found):
         if id(made) not in inner:
             options, place = options_within(source, made), Place(source.file, made.line)
-            recipes[id(made)] = Recipe(name, made.target, place, options, name in reader.called)
+            module, target = reader.origins.get(made.target, ("", made.target))
+            called = name in reader.called
+            recipes[id(made)] = Recipe(name, target, place, options, called, module)
     return sorted(recipes.values(), key=lambda recipe: recipe.place.line or 0)
 
 
@@ -110,6 +114,12 @@ class _Reader:
             (alias.asname or alias.name).partition(".")[0]
             for node in ast.walk(tree)
             if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        self.origins = {
+            alias.asname or alias.name: (node.module or "", alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
         self.variables: dict[str, Value] = {}

@@ -1,0 +1,1 @@
+"""Commands of engines of inference, which launch a service."""
