@@ -6,7 +6,7 @@ train.sh, cluster.name=dgx-h100, cluster.nodes=8  -->  a scenario with lines of 
 from collections.abc import Mapping, Sequence
 from operator import eq
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from clustersim.catalog.changes import Change
 from clustersim.catalog.files import shown
@@ -18,6 +18,9 @@ from clustersim.importers.launch.table import Launch
 from clustersim.importers.source import as_source
 from clustersim.records import dataclass
 from clustersim.scenario.requests import LOADS
+
+FORMATS: Final = tuple(LAUNCHES)
+"""Names of the formats of launch files."""
 
 
 @dataclass(frozen=True)

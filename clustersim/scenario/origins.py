@@ -102,9 +102,18 @@ def _launch_file(given: _Text) -> "LaunchFile | None":
     file = given.file
     if file is None or (file.suffix in {".yaml", ".yml"} and _SCENARIO.search(given.text)):
         return None
-    from clustersim.scenario.launch_files import launch_file  # few scenarios need it
+    from clustersim.scenario.launch_files import FORMATS, launch_file  # few scenarios need it
 
-    return launch_file(file, given.text)
+    launch = launch_file(file, given.text)
+    if launch is None and file.suffix in _SCRIPTS:
+        raise ScenarioError(
+            f"{given.where}: is in no format of launch files that is read ({', '.join(FORMATS)})"
+        )
+    return launch
+
+
+_SCRIPTS: Final = frozenset({".sh", ".bash", ".slurm", ".sbatch", ".py", ".toml"})
+"""Endings of files that are no scenarios."""
 
 
 _SCENARIO: Final = re.compile(r"^[\"']?(?:cluster|title)[\"']?[ \t]*:", re.MULTILINE)

@@ -1336,3 +1336,13 @@ def test_a_format_is_looked_for_in_one_pass(word):
 def test_a_number_after_the_name_of_a_model_is_its_size_or_a_date(name, model):
     """DeepSeek-V3-0324 of vLLM and `deepseek_v3`, flavor 671B, of torchtitan were in no file."""
     assert catalogue_model(name) == model
+
+
+@pytest.mark.parametrize("name", ["train.sh", "job.sbatch", "job.py", "job.toml"])
+def test_a_script_of_no_known_format_names_those_that_are_read(tmp_path, name):
+    """`run train.sh` was "holds no keys (expected 'key: value' lines)", or not valid YAML."""
+    file = tmp_path / name
+    file.write_text("x = 1\n", encoding="utf-8")
+
+    with pytest.raises(ScenarioError, match=r"in no format .* that is read \(vllm, .*megatron"):
+        load_any(file)
