@@ -53,6 +53,23 @@ def arriving(rate: float, kind: str, seed: int, count: int = 45_000) -> RequestL
     return RequestLoad(inputs, np.ones(count, np.int64), np.cumsum(gaps))
 
 
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_service_sustained_more_than_its_front_ends_take(replicas):
+    """1,259/s of 16 tokens and 8, of which a front end took 500: the queue grew for ever."""
+    load = {"rate": 300 * replicas, "arrivals": "regular", "input": 16, "output": 8}
+    plan = {"tensor": 1, "replicas": replicas}
+    service = {**SMALL, "engine": "tensorrt-llm", "plan": plan, "load": load}
+    served = clustersim.serve(service)
+    steady, intake = served.steady, served.loaded.scenario.engine.intake
+    taken = replicas / (intake.request + 16 * intake.token)
+
+    assert steady.stable
+    assert steady.sustainable_requests_per_s == pytest.approx(taken, rel=0.02)
+    faster = clustersim.serve({**service, "load": {**load, "rate": 600 * replicas}})
+    assert not faster.steady.stable
+    assert faster.rates["output_tokens_per_s"] == pytest.approx(8 * taken, rel=0.02)
+
+
 @pytest.mark.parametrize("kind", ["constant", "exponential"])
 @pytest.mark.parametrize(
     "load", [0.8, *(pytest.param(load, marks=pytest.mark.large) for load in (0.5, 0.95))]

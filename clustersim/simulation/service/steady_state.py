@@ -19,7 +19,7 @@ import numpy as np
 
 from clustersim.arrays import Floats, Integers
 from clustersim.engine.requests.completed import CompletedRequests
-from clustersim.engine.requests.front_end import NO_INTAKE
+from clustersim.engine.requests.front_end import NO_INTAKE, Intake
 from clustersim.engine.requests.replay import (
     Deployment,
     ReplayedRequests,
@@ -109,11 +109,23 @@ class Saturated:
 def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float]) -> Saturated:
     """Replay a backlog of requests until its rate is known, and whether it exceeds other rates.
 
+    The rate is that of the engine, or of the front end, where that takes requests more slowly.
+
     Parameters
     ----------
     load : lengths of the requests, in the order in which they are served
     rates : of arrivals, which are compared with the sustainable one, if any [1/s]
     """
+    backlog = _backlog(load, deployment, rates, NO_INTAKE)
+    intake = load.intake
+    seconds = intake.request + intake.token * float(load.inputs.mean())
+    return backlog if backlog.rate * seconds <= 1 else _backlog(load, deployment, rates, intake)
+
+
+def _backlog(
+    load: RequestLoad, deployment: Deployment, rates: Sequence[float], intake: Intake
+) -> Saturated:
+    """Replay a backlog in front of the engine, or of a front end that takes its requests."""
     alike = deployment.replicas if deployment.prefill is None else 1
     served = replace(deployment, replicas=deployment.replicas // alike)
     first = _together(load, served)
@@ -126,7 +138,7 @@ def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float])
         arrivals=None,
         users=2 * _room(load, served),
         warm_up=0,
-        intake=NO_INTAKE,
+        intake=Intake(alike * intake.request, alike * intake.token),
         after=0.0,
         review=review,
     )
