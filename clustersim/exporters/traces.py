@@ -89,8 +89,14 @@ def trace_of(loaded: Loaded, most: int = MOST_STEPS) -> tuple[Trace, Operations,
     program = compilation.program(folded)
     whole = {traffic.name: traffic.nbytes for traffic in folded.joint.values()}
     writer = _Writer(job, program, Messages(job, compilation, whole))
-    notes = () if program.fused.whole else ("collectives inside blocks are operations",)
-    return Trace("chakra", loaded.name, writer.ranks(), notes=notes), writer.graph, program
+    notes = [] if program.fused.whole else ["collectives inside blocks are operations"]
+    if off := job.framework.algorithms_off:
+        name = loaded.scenario.framework.name
+        notes.append(
+            f"a trace does not state that {name} turns off {', '.join(off)}: a replay may choose"
+            " them (name others in collectives)"
+        )
+    return Trace("chakra", loaded.name, writer.ranks(), notes=tuple(notes)), writer.graph, program
 
 
 def unfused(job: Job) -> Compilation:
