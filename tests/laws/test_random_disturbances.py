@@ -4,9 +4,10 @@ A disturbance of next to nothing changes next to nothing, nothing slower makes a
 the components of each add up to it.
 
 The second law is strict where transfers have their links to themselves, since each operation then
-begins when others have ended, and takes no less time.  Where they share links it has a border: a
-delay moves transfers apart that would halve each other's rate, so that a slower step is shorter by
-no more than what its transfers lose to each other.
+begins when others have ended, and takes no less time, but for what a library chooses on slower
+links.  Where they share links it has a border: a delay moves transfers apart that would halve each
+other's rate, so that a slower step is shorter by no more than what its transfers lose to each
+other.
 """
 
 import math
@@ -50,6 +51,12 @@ Collectives in blocks keep their closed form where sharing links lengthens a blo
 
 ROUNDING = 1e-9
 """Share by which it may be shorter where transfers have their links to themselves."""
+
+CHOSEN = 1e-4
+"""The same of slower links, with which the library may choose another algorithm.
+
+Its tuner ranks algorithms by its own constants: one that it ranks second may be the faster one.
+"""
 
 
 def next_to_nothing(rng, device):
@@ -105,7 +112,8 @@ def check_laws(count, seed, most_nodes, some):
                 assert after == pytest.approx(before, abs=AMPLIFIED * shared), (step, disturbance)
         for disturbance, after in steps_with(step, some(rng, [*slower(rng, device, links)])):
             alone, slowed = map(without_contention, [step, {**step, "disturbances": [disturbance]}])
-            assert slowed >= alone * (1 - ROUNDING), (step, disturbance)
+            exact = ROUNDING if "devices" in disturbance else CHOSEN
+            assert slowed >= alone * (1 - exact), (step, disturbance)
             least = before if after > before * (1 - FASTER) else alone
             assert after > least * (1 - FASTER), (step, disturbance)
 
