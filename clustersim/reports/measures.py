@@ -1,7 +1,7 @@
 """Measures and accounts in words and charts, the same for a step, a training run and a service."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from clustersim.memory.room import EXCEEDING, TIGHT, outcome_of
 from clustersim.metrics.attribution import BUBBLES
@@ -23,6 +23,9 @@ from clustersim.simulation.measures import (
     measures_of,
 )
 from clustersim.units import format_seconds
+
+if TYPE_CHECKING:
+    from clustersim.simulation.service.answer import Goodput
 
 SAME: Final = 5e-4
 """Ratio, less one, below which two amounts are called equal."""
@@ -340,6 +343,25 @@ def hypothetical(verdict: str, *, fits: bool) -> str:
     ' (hypothetical: the job does not fit in memory)'
     """
     return "" if fits else f" (hypothetical: the job {outcome_of(verdict)} in memory)"
+
+
+def goodput_rows(goodput: "Goodput | None", limits: Collection[str]) -> list[Row]:
+    """Return that the best service misses limits of its scenario.
+
+    Parameters
+    ----------
+    limits : of the search, by which it is chosen
+    """
+    if goodput is None or goodput.share == 1:
+        return []
+    stated = {"ttft": goodput.ttft_s, "tpot": goodput.tpot_s}
+    missed = {name: limit for name, limit in stated.items() if limit and name not in limits}
+    if not missed:
+        return []
+    options = " ".join(f"--limit {name}={limit:g}s" for name, limit in missed.items())
+    share = f"{percent(goodput.share)} of the requests within the limits of the scenario"
+    better = f"clustersim search {options} finds the best that meets them"
+    return [Row("goodput", f"{share}, by which no layout is chosen: {better}", caution=True)]
 
 
 def roomy_row(

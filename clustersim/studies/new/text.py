@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from clustersim.catalog.writing import to_yaml
 from clustersim.render.tables import Row, format_setting, short_keys
-from clustersim.reports.measures import format_causes, summary
+from clustersim.reports.measures import format_causes, goodput_rows, summary
 from clustersim.scenario.schema import PlanFile
 from clustersim.simulation.step.answer import RunAnswer
 from clustersim.studies.new.answer import NewScenario
-from clustersim.studies.search import BestSharing, SearchAnswer, goodput_rows
+from clustersim.studies.search import BestSharing, SearchAnswer
 from clustersim.units import GIB, counted, format_seconds
 
 AXES: Final[Mapping[str, str]] = {
@@ -77,7 +77,7 @@ def rows(new: NewScenario) -> list[Row]:
         Row("predicted", summary(answer.kinds, best.measures, answer.by) + _interval(answer)),
         Row("layout", f"{format_layout(best.set_)}{_devices(answer)}, with {software}"),
         Row("why", f"the best by {_objective(answer)} of {_searched(answer)}{_gap(answer)}"),
-        *goodput_rows(answer),
+        *goodput_rows(answer.goodput, answer.limits),
         Row("second best", _second(answer)),
         Row("memory", answer.best.memory.verdict + _room(answer), caution=best.tight),
         *([Row("offload", answer.offload_text, caution=True)] if answer.offload else []),

@@ -6,7 +6,6 @@ from clustersim.studies.search.searching import search
 from clustersim.studies.search.step.arguments import fixed_keys
 from clustersim.studies.search.step.fastest import FastestLayout, LayoutSearch
 from clustersim.studies.search.step.offloads import offloads_of
-from clustersim.studies.search.text import goodput_rows
 
 __all__ = [
     "MORE_TIME",
@@ -18,7 +17,6 @@ __all__ = [
     "SearchAnswer",
     "TimeOverError",
     "fixed_keys",
-    "goodput_rows",
     "offloads_of",
     "search",
 ]

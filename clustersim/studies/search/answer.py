@@ -8,7 +8,7 @@ from pydantic import Field
 
 from clustersim.answers import Presentable, record
 from clustersim.simulation.measures import Kind, Measure, ParetoFront, measures_of
-from clustersim.simulation.service.answer import ServeAnswer
+from clustersim.simulation.service.answer import Goodput, ServeAnswer
 from clustersim.simulation.sharing.answer import ShareAnswer
 from clustersim.simulation.step.answer import RunAnswer
 
@@ -219,6 +219,11 @@ class SearchAnswer(Presentable):
     def measure(self) -> Measure:
         """The objective."""
         return measures_of(self.kinds)[self.by]
+
+    @property
+    def goodput(self) -> Goodput | None:
+        """That of the best service, by the limits of its scenario."""
+        return self.best.goodput if isinstance(self.best, BestService) else None
 
     @property
     def offload_text(self) -> str:

@@ -5,12 +5,18 @@ from typing import Any, Final
 
 from clustersim.render.tables import Row as Line
 from clustersim.render.tables import format_setting, percent, short_keys
-from clustersim.reports.measures import cells, headlines, mark_tight, roomy_row, summary
+from clustersim.reports.measures import (
+    cells,
+    goodput_rows,
+    headlines,
+    mark_tight,
+    roomy_row,
+    summary,
+)
 from clustersim.simulation.limits import format_limits
 from clustersim.simulation.measures import BRIEF, Measure
 from clustersim.studies.search.answer import (
     BestRun,
-    BestService,
     LayoutDifference,
     RankedLayout,
     SearchAnswer,
@@ -40,7 +46,7 @@ def rows(answer: SearchAnswer) -> list[Line]:
         Line("proof", _proof(answer), warning=answer.best is None),
         Line("layouts", _counts(answer)),
         *([Line("limits", limits)] if limits else []),
-        *goodput_rows(answer),
+        *goodput_rows(answer.goodput, answer.limits),
         *(Line(f"vs {one.against}", _difference(one)) for one in answer.differences),
         *_ties(answer),
         Line("searched in", _time(answer)),
@@ -70,23 +76,6 @@ def format_layout_values(values: Mapping[str, Any]) -> str:
     keys = [key for key in values if is_notable(key, values)]
     names = zip(keys, short_keys(keys), strict=True)
     return ", ".join(f"{name} {format_part_of(key, values)}" for key, name in names)
-
-
-def goodput_rows(answer: SearchAnswer) -> list[Line]:
-    """Return that the best misses limits of its scenario that are no limits of the search."""
-    goodput = answer.best.goodput if isinstance(answer.best, BestService) else None
-    if goodput is None or goodput.share == 1:
-        return []
-    limits = {"ttft": goodput.ttft_s, "tpot": goodput.tpot_s}
-    left = {name: limit for name, limit in limits.items() if limit and name not in answer.limits}
-    if not left:
-        return []
-    options = " ".join(f"--limit {name}={limit:g}s" for name, limit in left.items())
-    text = (
-        f"{percent(goodput.share)} of the requests within the limits of the scenario, by which no"
-    )
-    text += f" layout is chosen: clustersim search {options} finds the best that meets them"
-    return [Line("goodput", text, caution=True)]
 
 
 def has_pools(values: Mapping[str, Any]) -> bool:
