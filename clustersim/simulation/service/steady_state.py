@@ -116,13 +116,15 @@ def saturated(load: RequestLoad, deployment: Deployment, rates: Sequence[float])
     load : lengths of the requests, in the order in which they are served
     rates : of arrivals, which are compared with the sustainable one, if any [1/s]
     """
-    backlog = _backlog(load, deployment, rates, NO_INTAKE)
+    backlog = _replay_backlog(load, deployment, rates, NO_INTAKE)
     intake = load.intake
     seconds = intake.request + intake.token * float(load.inputs.mean())
-    return backlog if backlog.rate * seconds <= 1 else _backlog(load, deployment, rates, intake)
+    return (
+        backlog if backlog.rate * seconds <= 1 else _replay_backlog(load, deployment, rates, intake)
+    )
 
 
-def _backlog(
+def _replay_backlog(
     load: RequestLoad, deployment: Deployment, rates: Sequence[float], intake: Intake
 ) -> Saturated:
     """Replay a backlog in front of the engine, or of a front end that takes its requests."""
